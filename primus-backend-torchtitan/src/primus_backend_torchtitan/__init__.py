@@ -1,0 +1,3 @@
+"""The TorchTitan back end of Primus."""
+
+__version__ = "0.1.0"

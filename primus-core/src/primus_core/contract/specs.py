@@ -1,0 +1,71 @@
+"""The hooks a plugin may implement, on the host and in each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from primus_core.contract.markers import spec
+from primus_core.experiment import Experiment, Module
+from primus_core.outcome import Finding, PatchReport, Where
+from primus_core.plan import Job, RunPlan, Submission, Target, Translation
+
+
+class RankContext(Protocol):
+    """What core gives the code that runs in a rank."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    env: Mapping[str, str]
+    """The rank's environment, read once by core."""
+
+    def phase(self, name: str) -> None:
+        """Say what the rank does now; it is in the report when the rank dies."""
+
+    def metrics(self, row: Mapping[str, object]) -> None:
+        """Write one row of ``metrics.jsonl`` (names and units: `primus_core.log.metrics`) and tell the console."""
+
+    def progress(self, what: str, done: int, total: int | None, unit: str) -> None:
+        """Tell the console how far a long preparation has come."""
+
+    def log(self, level: str, event: str, **values: object) -> None:
+        """Write one record; levels ``debug``, ``info``, ``warning``, ``error``. Never reaches the console below warning."""
+
+    def notice(self, text: str) -> None:
+        """Write an info record that is also shown on the console."""
+
+    def prepared(self, name: str) -> Mapping[str, object]:
+        """The result of a finished `RunPlan.prepare` task, by its kind."""
+
+
+class HostSpec:
+    """Hooks called in the process of ``primus run``. Implementations must not import the back end's library."""
+
+    @spec(firstresult=True)
+    def translate_config(self, experiment: Experiment, module: Module, target: Target) -> Translation | None:
+        """Translate one module into the library's own parameters, entry, layout and patches.
+
+        Raise `primus_core.errors.ConfigError` (all problems together with `raise_all`) for a key that is
+        unknown, a value of the wrong type, or a request that the library cannot honour.
+        """
+
+    @spec(firstresult=True)
+    def launch(self, job: Job) -> Submission | None:
+        """Return what to start for a job. Start nothing, read nothing, write nothing."""
+
+    @spec
+    def preflight_check(self, plan: RunPlan, where: Where) -> Sequence[Finding]:
+        """Report what is wrong or doubtful about a plan before anything is started."""
+
+
+class RankSpec:
+    """Hooks called in each rank's process, before the task's entry."""
+
+    @spec(firstresult=True)
+    def patch_backend(self, plan: RunPlan, rank: RankContext) -> PatchReport | None:
+        """Apply the plan's patches; `primus_core.patching.apply_patches` does it for most back ends."""
+
+    @spec
+    def preflight_check(self, plan: RunPlan, where: Where) -> Sequence[Finding]:
+        """Report what only the node can see."""

@@ -1,0 +1,83 @@
+"""What the user asked for: the resolved experiment, every value with the place it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value]"
+"""A YAML or JSON value. Lists and maps are never mutated after resolution."""
+
+Layer: TypeAlias = Literal["default", "extends", "preset", "model", "file", "overrides", "command line"]
+"""Where a value was set, weakest first: a later layer overrides an earlier one."""
+
+
+@frozen(kw_only=True)
+class Origin:
+    """The place a value was written."""
+
+    file: str
+    """Path as the user would name it, or ``"command line"``."""
+    line: int = 0
+    """1-based; 0 where a line has no meaning."""
+    column: int = 0
+    """1-based; 0 where a column has no meaning."""
+    layer: Layer = "file"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@frozen(kw_only=True)
+class Leaf:
+    """One value with its origin, and what it overrode, newest first."""
+
+    value: Value
+    origin: Origin
+    overrode: tuple[Leaf, ...] = ()
+
+
+@frozen(kw_only=True)
+class Module:
+    """One entry of ``modules:``: a back end, a model and their parameters.
+
+    ``params`` maps dotted parameter paths (``lr``, ``training.local_batch_size``) to leaves, after
+    presets, ``overrides`` and the command line, in the spelling the user or the preset chose.
+    """
+
+    name: str
+    framework: str
+    framework_origin: Origin
+    config: str
+    model: str
+    params: Mapping[str, Leaf] = field(factory=dict)
+
+    def origin(self, key: str) -> str:
+        """``file:line`` of a parameter, or ``"default"`` when nobody set it."""
+        leaf = self.params.get(key)
+        return str(leaf.origin) if leaf else "default"
+
+
+@frozen(kw_only=True)
+class Experiment:
+    """A whole experiment file after ``extends``, presets, substitution and overrides."""
+
+    file: str
+    work_group: str
+    user_name: str
+    exp_name: str
+    workspace: str
+    """Absolute path; the only folder a run writes to."""
+    modules: Mapping[str, Module]
+    env: Mapping[str, Leaf] = field(factory=dict)
+    """Environment variables of every rank, from the top-level ``env:``."""
+    launchers: Mapping[str, Mapping[str, Leaf]] = field(factory=dict)
+    """Options of launchers by section (``direct``, ``container``, ``slurm``)."""
+    platform: Mapping[str, Leaf] = field(factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """``{workspace}/{work_group}/{user_name}/{exp_name}``."""
+        return f"{self.workspace}/{self.work_group}/{self.user_name}/{self.exp_name}"

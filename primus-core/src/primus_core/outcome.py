@@ -1,0 +1,118 @@
+"""What was found and what happened: findings, patch ledgers and the reports of ranks and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Literal
+
+from attrs import field, frozen
+
+from primus_core.errors import ExitCode
+
+Severity = Literal["error", "warning", "info"]
+Cause = Literal["configuration", "dependency", "runtime"]
+
+_EXIT_CODES: dict[str, ExitCode] = {
+    "configuration": ExitCode.USAGE,
+    "dependency": ExitCode.DEPENDENCY,
+    "runtime": ExitCode.RUNTIME,
+}
+
+
+class Where(Enum):
+    """Where a preflight check runs."""
+
+    SUBMIT = "submit"
+    """In the process of ``primus run``, before anything is started."""
+    NODE = "node"
+    """In each rank's process, before the library is imported."""
+
+
+@frozen(kw_only=True)
+class Finding:
+    """One thing a preflight check has to say."""
+
+    check: str
+    severity: Severity
+    summary: str
+    evidence: str = ""
+    """What was seen: values, origins, figures with units."""
+    remedy: str = ""
+    cause: Cause = "configuration"
+    """Decides the exit code of an error: 2, 1 or 3."""
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return _EXIT_CODES[self.cause]
+
+
+PatchState = Literal["applied", "skipped", "drift-allowed"]
+
+
+@frozen(kw_only=True)
+class PatchResult:
+    """What became of one planned patch in one rank."""
+
+    id: str
+    target: str
+    reason: str
+    state: PatchState
+    detail: str = ""
+
+
+@frozen(kw_only=True)
+class PatchReport:
+    """The ledger of a rank: one result for each planned patch, in the order of application."""
+
+    results: tuple[PatchResult, ...] = ()
+
+
+@frozen(kw_only=True)
+class Failure:
+    """The exception that ended a rank."""
+
+    type: str
+    text: str
+    traceback: str = ""
+
+
+@frozen(kw_only=True)
+class RankReport:
+    """What one rank left behind; written by its parent process, also when the rank was killed."""
+
+    run_id: str
+    rank: int
+    host: str
+    phase: str
+    """``start``, ``data``, ``import``, ``patch``, ``train``, ``done`` ..."""
+    iteration: int | None = None
+    exit_code: int = 0
+    """As a shell would report it: 128 + signal for a killed rank."""
+    signal: str | None = None
+    signalled_first: bool = False
+    """The rank was told to end before it ended: it failed in consequence."""
+    failure: Failure | None = None
+    started: float = 0.0
+    """Seconds since the epoch."""
+    ended: float = 0.0
+    peak_memory_bytes: int = 0
+    """Largest resident set of the rank's process."""
+    last_lines: tuple[str, ...] = ()
+    patches: PatchReport = field(factory=PatchReport)
+    result: Mapping[str, object] = field(factory=dict)
+    """What the task's entry returned: final loss, iteration, checkpoint."""
+
+
+@frozen(kw_only=True)
+class RunReport:
+    """All ranks of one run, merged."""
+
+    run_id: str
+    exit_code: int
+    started: float
+    ended: float
+    ranks: tuple[RankReport, ...] = ()
+    first_failure: int | None = None
+    """The rank that failed first; None when none failed."""
+    result: Mapping[str, object] = field(factory=dict)

@@ -1,0 +1,248 @@
+"""What will be done: the plan that crosses from the host process to every rank, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import field, frozen
+
+from primus_core.experiment import Experiment, Value
+
+PLAN_SCHEMA = 1
+"""Version of the layout of ``plan.json``."""
+
+Accelerator = Literal["cpu", "cuda", "rocm"]
+TaskKind = Literal["train", "preflight", "benchmark", "data", "checkpoint", "script"]
+
+
+@frozen(kw_only=True)
+class Target:
+    """What the plan is made for; each rank compares it with what it finds."""
+
+    accelerator: Accelerator
+    library_version: str
+    """Version of the back end's library that the translation is made for."""
+    ranks_per_node: int
+    nodes: int = 1
+
+    @property
+    def world_size(self) -> int:
+        return self.ranks_per_node * self.nodes
+
+
+@frozen(kw_only=True)
+class Mapped:
+    """One experiment parameter that reaches the library as it was asked."""
+
+    path: str
+    native: str
+    value: Value
+
+
+@frozen(kw_only=True)
+class Adjusted:
+    """One parameter that reaches the library with another value than was asked, or that the back end set."""
+
+    path: str
+    native: str
+    asked: Value
+    """The user's or preset's value; None where nobody set it."""
+    used: Value
+    why: str
+
+
+@frozen(kw_only=True)
+class Unused:
+    """One parameter that does not reach the library, and why that changes nothing that was asked for."""
+
+    path: str
+    why: str
+
+
+@frozen(kw_only=True)
+class Layout:
+    """How ranks and samples are divided; what core checks against the world size.
+
+    Sizes are numbers of ranks; batch sizes are samples per optimizer step.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+    micro_batch_size: int = 1
+    global_batch_size: int | None = None
+    """None: micro batch x data parallel, no accumulation."""
+
+    @property
+    def ranks_per_replica(self) -> int:
+        """Ranks that together hold one copy of the model and see the same samples."""
+        return self.tensor * self.pipeline * self.context
+
+    def data_parallel(self, world_size: int) -> int:
+        return world_size // self.ranks_per_replica
+
+
+@frozen(kw_only=True)
+class ModelShape:
+    """What projection and the throughput metrics read of a model.
+
+    Lengths are numbers of features or tokens; counts are whole-model figures.
+    """
+
+    layers: int
+    hidden: int
+    ffn_hidden: int
+    heads: int
+    query_groups: int
+    head_size: int
+    sequence: int
+    vocabulary: int
+    """Rows of the embedding, padding included."""
+    gated_mlp: bool
+    tied_embeddings: bool
+    experts: int = 0
+    experts_per_token: int = 0
+    moe_ffn_hidden: int = 0
+
+
+@frozen(kw_only=True)
+class PatchSpec:
+    """One planned change of the library's code in every rank.
+
+    Attributes:
+        id: unique, ``kebab-case``; what reports and ``--allow-patch-drift`` name.
+        target: ``module:qualified.name`` of the attribute that is replaced.
+        replacement: ``module:qualified.name`` of a factory in the rank's code that is called with the
+            original attribute and returns the new one.
+        requires: version range of the patched distribution, e.g. ``torch>=2.13,<2.14``; empty: any.
+        reason: one sentence, what goes wrong without it.
+        fingerprint: known hashes of the target's source (builtins: of name, docstring and version).
+            Empty: the target does not exist in the library and is created.
+        after: ids that must be applied earlier.
+        when: accelerators it is needed on; empty: every one.
+    """
+
+    id: str
+    target: str
+    replacement: str
+    reason: str
+    requires: str = ""
+    fingerprint: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    when: tuple[Accelerator, ...] = ()
+
+
+@frozen(kw_only=True)
+class Translation:
+    """An experiment module in the words of one library.
+
+    Core checks that every parameter that the user or a preset set is in ``mapping``, ``adjusted`` or ``unused``.
+    """
+
+    native: Mapping[str, Value]
+    """All values to set in the library, by its own names."""
+    entry: str
+    """``module:function`` that trains, called in each rank with the plan and the rank context."""
+    layout: Layout
+    mapping: tuple[Mapped, ...] = ()
+    adjusted: tuple[Adjusted, ...] = ()
+    unused: tuple[Unused, ...] = ()
+    patches: tuple[PatchSpec, ...] = ()
+    model: ModelShape | None = None
+
+
+@frozen(kw_only=True)
+class Task:
+    """Something that runs in ranks. Launchers do not know which kind it is."""
+
+    kind: TaskKind
+    entry: str
+    """``module:function``, called with the plan and the rank context."""
+    arguments: Mapping[str, Value] = field(factory=dict)
+    runner: Literal["torchrun", "plain"] = "torchrun"
+    ranks_per_node: int = 1
+
+
+@frozen(kw_only=True)
+class Job:
+    """What a launcher starts: the same command on each rank of each node."""
+
+    run_id: str
+    name: str
+    task: Task
+    python: str
+    """Absolute path of the interpreter of the ranks."""
+    argv: tuple[str, ...]
+    """Arguments of the interpreter for one rank: ``-m primus_core.rank PLAN``."""
+    env: Mapping[str, str] = field(factory=dict)
+    """Variables to set for the ranks. Secrets are not here: they are inherited."""
+    nodes: int = 1
+    workdir: str = ""
+    log_dir: str = ""
+    options: Mapping[str, Value] = field(factory=dict)
+    """The launcher's section of the experiment, and ``master_addr``/``master_port`` where the environment set them."""
+
+
+@frozen(kw_only=True)
+class Process:
+    """One process that core starts for a submission."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(factory=dict)
+    """Added to the inherited environment."""
+    host: str = ""
+    """Empty: this host."""
+    stdin: str = ""
+
+
+@frozen(kw_only=True)
+class Submission:
+    """What a launcher asks core to start. Pure data: a dry run prints it."""
+
+    processes: tuple[Process, ...]
+    files: Mapping[str, str] = field(factory=dict)
+    """Files to write under the run's ``submission/`` folder, by relative name."""
+    detached: bool = False
+    handle_pattern: str = ""
+    status_argv: tuple[str, ...] = ()
+    cancel_argv: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Settings:
+    """Core's own parameters of a module, typed."""
+
+    values: Mapping[str, Value]
+
+    def __getitem__(self, name: str) -> Value:
+        return self.values[name]
+
+
+@frozen(kw_only=True)
+class RunPlan:
+    """Everything a rank has to know. The only thing that crosses the process boundary."""
+
+    run_id: str
+    run_dir: str
+    """Absolute; ``{experiment folder}/runs/{run_id}``."""
+    target: Target
+    task: Task
+    prepare: tuple[Task, ...] = ()
+    """Tasks that rank 0 runs before the others start the main task; each is complete or absent."""
+    framework: str | None = None
+    module: str | None = None
+    experiment: Experiment | None = None
+    settings: Settings = field(factory=lambda: Settings(values={}))
+    translation: Translation | None = None
+    job: Job
+    launcher: str
+    distributions: Mapping[str, str] = field(factory=dict)
+    """Versions of the Primus distributions that made the plan."""
+    allowed_drift: tuple[str, ...] = ()
+    """Patch ids whose target may differ from every known fingerprint."""
+    secrets: tuple[str, ...] = ()
+    """Names of environment variables whose values every output must redact."""
+    contract: int = 1
+    schema: int = PLAN_SCHEMA
