@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
-Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value]"
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 """A YAML or JSON value. Lists and maps are never mutated after resolution."""
 
 Layer: TypeAlias = Literal["default", "extends", "preset", "model", "file", "overrides", "command line"]

@@ -30,7 +30,7 @@ class RankContext(Protocol):
         """Tell the console how far a long preparation has come."""
 
     def log(self, level: str, event: str, **values: object) -> None:
-        """Write one record; levels ``debug``, ``info``, ``warning``, ``error``. Never reaches the console below warning."""
+        """Write one record; levels ``debug``, ``info``, ``warning``, ``error``. The console shows warnings and errors."""
 
     def notice(self, text: str) -> None:
         """Write an info record that is also shown on the console."""
@@ -57,6 +57,7 @@ class HostSpec:
     @spec
     def preflight_check(self, plan: RunPlan, where: Where) -> Sequence[Finding]:
         """Report what is wrong or doubtful about a plan before anything is started."""
+        raise NotImplementedError
 
 
 class RankSpec:
@@ -69,3 +70,4 @@ class RankSpec:
     @spec
     def preflight_check(self, plan: RunPlan, where: Where) -> Sequence[Finding]:
         """Report what only the node can see."""
+        raise NotImplementedError

@@ -1,0 +1,85 @@
+"""Where a run keeps its files, and how they are written: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+from attrs import frozen
+
+
+@frozen
+class RunDir:
+    """The folder of one run: ``{experiment folder}/runs/{run_id}``."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, experiment_folder: str | Path, run_id: str) -> RunDir:
+        return cls(Path(experiment_folder) / "runs" / run_id)
+
+    @property
+    def plan(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def resolved(self) -> Path:
+        return self.path / "experiment.resolved.yaml"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.json"
+
+    @property
+    def submission(self) -> Path:
+        return self.path / "submission"
+
+    @property
+    def ranks(self) -> Path:
+        return self.path / "ranks"
+
+    @property
+    def prepare(self) -> Path:
+        return self.path / "prepare"
+
+    @property
+    def experiment(self) -> Path:
+        """``{workspace}/{work_group}/{user_name}/{exp_name}``."""
+        return self.path.parent.parent
+
+    def logs(self, module: str) -> Path:
+        return self.experiment / "logs" / module
+
+    def point_latest(self) -> None:
+        """Make ``runs/latest`` name this run, atomically."""
+        temporary = self.path.parent / f".latest-{self.path.name}"
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(self.path.name)
+        temporary.replace(self.path.parent / "latest")
+
+
+def new_run_id() -> str:
+    """``20260131-093000-1f2e3d``: UTC start time and a random part; sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def write_atomic(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file so that a reader sees the old text or the new, never a part; makes its folder.
+
+    Raises:
+        OSError: the disk is full or the folder is not writable; nothing is left behind.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
