@@ -37,6 +37,9 @@ class Leaf:
     value: Value
     origin: Origin
     overrode: tuple[Leaf, ...] = ()
+    text: Value = None
+    """Scalars as they were written where YAML read another type (``0123``, ``1e5``, ``true``), for parameters that
+    take text. Has the shape of ``value``; None stands for a value that is its own text."""
 
 
 @frozen(kw_only=True)
