@@ -1,0 +1,20 @@
+"""Which plugins and libraries are installed: read from package metadata, nothing is imported until it is selected."""
+
+from primus_core.discovery.loading import load
+from primus_core.discovery.plugins import GROUPS, Group, PluginInfo, Plugins, scan
+from primus_core.discovery.presets import presets_dirs
+from primus_core.discovery.selection import select
+from primus_core.discovery.versions import distributions, installed_version
+
+__all__ = [
+    "GROUPS",
+    "Group",
+    "PluginInfo",
+    "Plugins",
+    "distributions",
+    "installed_version",
+    "load",
+    "presets_dirs",
+    "scan",
+    "select",
+]

@@ -1,0 +1,68 @@
+"""The order in which a plan's patches are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from primus_core.errors import RunError
+from primus_core.plan import Accelerator, PatchSpec
+
+
+def ordered(specs: Sequence[PatchSpec]) -> tuple[PatchSpec, ...]:
+    """The patches so that each comes after those that its ``after`` names, else in the plan's order.
+
+    Raises:
+        RunError: an id is used twice, ``after`` names an unknown id, or the patches wait for one another.
+    """
+    _check_ids(specs)
+    done: dict[str, PatchSpec] = {}
+    waiting = list(specs)
+    while waiting:
+        ready = next((spec for spec in waiting if all(name in done for name in spec.after)), None)
+        if ready is None:
+            names = ", ".join(spec.id for spec in waiting)
+            raise RunError("patches wait for one another", why=f"none of these can be first: {names}", remedy=_REMEDY)
+        waiting.remove(ready)
+        done[ready.id] = ready
+    return tuple(done.values())
+
+
+def needed(spec: PatchSpec, accelerator: Accelerator) -> bool:
+    """The patch is for this accelerator."""
+    return not spec.when or accelerator in spec.when
+
+
+def check_targets(specs: Sequence[PatchSpec]) -> None:
+    """Refuse two patches that name one target.
+
+    Raises:
+        RunError: naming the target and both patches.
+    """
+    owners: dict[str, str] = {}
+    for spec in specs:
+        other = owners.setdefault(spec.target, spec.id)
+        if other != spec.id:
+            raise two_on_one_target(spec.target, other, spec.id)
+
+
+def two_on_one_target(target: str, first: str, second: str) -> RunError:
+    return RunError(
+        f"patches {first} and {second} replace the same target",
+        where=target,
+        why="the later one would hide the earlier one",
+        remedy=_REMEDY,
+    )
+
+
+def _check_ids(specs: Sequence[PatchSpec]) -> None:
+    known = {spec.id for spec in specs}
+    if len(known) != len(specs):
+        twice = sorted({spec.id for spec in specs if [other.id for other in specs].count(spec.id) > 1})
+        raise RunError(f"patch id used twice: {', '.join(twice)}", remedy=_REMEDY)
+    for spec in specs:
+        for name in spec.after:
+            if name not in known:
+                raise RunError(f"patch {spec.id} comes after {name}, which is not planned", remedy=_REMEDY)
+
+
+_REMEDY = "This is a fault of the back end's patch plan: update the back end, or report it to its authors."
