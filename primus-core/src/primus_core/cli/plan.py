@@ -1,0 +1,27 @@
+"""``primus plan exp.yaml --output FILE``: write the plan of a run; start nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from primus_core.cli.arguments import run_parser
+from primus_core.cli.prepare import prepare
+from primus_core.codec import to_json
+from primus_core.errors import ExitCode, RunError
+from primus_core.rundir import write_atomic
+
+
+def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Write or print the plan; returns the exit code."""
+    parser = run_parser("primus plan", "Write the plan of a run (plan.json) without starting it.")
+    parser.add_argument("--output", metavar="FILE", help="where to write it; default: standard output")
+    args = parser.parse_intermixed_args(argv)
+    text = to_json(prepare(args, env).plan)
+    if args.output is None or args.dry_run:
+        print(text, end="")
+        return ExitCode.OK
+    try:
+        write_atomic(args.output, text)
+    except OSError as error:
+        raise RunError("cannot write the plan", where=args.output, why=str(error)) from None
+    return ExitCode.OK

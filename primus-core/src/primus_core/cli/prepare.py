@@ -1,0 +1,106 @@
+"""From the arguments of a command to a checked plan: resolve, translate, plan, check."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from primus_core import discovery, hooks
+from primus_core.cli.arguments import parse_env
+from primus_core.errors import ConfigError, DependencyError, PrimusError, RunError, raise_all
+from primus_core.outcome import Finding, Where
+from primus_core.plan import RunPlan, Submission
+from primus_core.planning.accelerators import find_accelerators
+from primus_core.planning.datafiles import data_task
+from primus_core.planning.legality import check_layout
+from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
+from primus_core.planning.settings import core_schema, core_settings
+from primus_core.resolve import resolve
+from primus_core.rundir import new_run_id
+
+
+@frozen(kw_only=True)
+class Prepared:
+    """A plan that may start: no check found an error."""
+
+    plan: RunPlan
+    submission: Submission
+    warnings: tuple[Finding, ...]
+    env: Mapping[str, str]
+    """Environment that the processes inherit: the shell's and the secrets that were asked for."""
+
+
+def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
+    """Everything before the first process; writes nothing.
+
+    Raises:
+        PrimusError: anything is wrong with arguments, experiment, plugins or layout.
+    """
+    plugins = discovery.scan()
+    experiment = resolve(
+        args.experiment,
+        overrides=args.overrides,
+        env=shell,
+        preset_dirs=lambda framework: (*args.preset_path, *discovery.preset_dirs(plugins, framework)),
+        cwd=os.getcwd(),
+    )
+    module = only_module(experiment)
+    settings = core_settings(module)
+    request = _request(args, shell, plugins)
+    hosts = hooks.load_host(
+        plugins, backend=module.framework, launcher=request.launcher, preflight=not args.skip_preflight
+    )
+    library = hosts.library_version(settings["backend_version"])
+    target = make_target(experiment, settings, request, find_accelerators(), library)
+    translation = hosts.translate_config(experiment, module, target)
+    hooks.check_translation(module, translation, core_schema().parameters)
+    data = data_task(module.params, settings, request.cwd, experiment.workspace)
+    plan = make_plan(
+        experiment,
+        module,
+        target=target,
+        settings=settings,
+        translation=translation,
+        prepare=(data,) if data else (),
+        request=request,
+        distributions=discovery.distributions(),
+    )
+    findings = (*check_layout(plan), *hosts.preflight(plan, Where.SUBMIT))
+    raise_all([as_error(finding) for finding in findings if finding.severity == "error"])
+    return Prepared(
+        plan=plan,
+        submission=hosts.launch(plan.job),
+        warnings=tuple(finding for finding in findings if finding.severity == "warning"),
+        env={**shell, **secret_env(experiment, request)},
+    )
+
+
+def _request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Request:
+    if args.nproc is not None and args.nproc < 1:
+        raise ConfigError(f"--nproc {args.nproc}", why="a run has at least one rank", remedy="give 1 or more")
+    return Request(
+        launcher=args.launcher or _default_launcher(plugin.name for plugin in plugins.of("primus.launchers")),
+        run_id=args.run_id or new_run_id(),
+        ranks_per_node=args.nproc,
+        env=parse_env(args.env, shell),
+        shell=shell,
+        allowed_drift=tuple(args.allow_patch_drift),
+        cwd=os.getcwd(),
+    )
+
+
+def _default_launcher(installed: Iterable[str]) -> str:
+    return "direct" if "direct" in installed else "single"
+
+
+def as_error(finding: Finding) -> PrimusError:
+    """A finding of severity error, as the error that ends the command."""
+    kinds: dict[str, type[PrimusError]] = {
+        "configuration": ConfigError,
+        "dependency": DependencyError,
+        "runtime": RunError,
+    }
+    return kinds[finding.cause](finding.summary, why=finding.evidence, remedy=finding.remedy)

@@ -1,0 +1,108 @@
+"""``primus run exp.yaml``: check, plan, start, and say what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+
+from primus_core import report, submit
+from primus_core.cli.arguments import run_parser
+from primus_core.cli.prepare import Prepared, prepare
+from primus_core.codec import to_json
+from primus_core.errors import ExitCode, RunError
+from primus_core.outcome import Finding
+from primus_core.plan import Process, RunPlan
+from primus_core.rundir import RunDir, write_atomic
+from primus_core.yamlfile import dump_experiment
+
+
+def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run one experiment; returns the exit code."""
+    parser = run_parser("primus run", "Train a model from an experiment file.")
+    return run(parser.parse_intermixed_args(argv), env)
+
+
+def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
+    prepared = prepare(args, env)
+    for finding in prepared.warnings:
+        sys.stderr.write(_warning(finding))
+    if args.dry_run:
+        print(_dry_run(args, prepared))
+        return ExitCode.OK
+    print(_headline(prepared.plan), flush=True)
+    _write(prepared)
+    return _start(prepared)
+
+
+def _write(prepared: Prepared) -> None:
+    plan = prepared.plan
+    rundir = RunDir.of(_folder(plan), plan.run_id)
+    try:
+        write_atomic(rundir.plan, to_json(plan))
+        if plan.experiment:
+            write_atomic(rundir.resolved, dump_experiment(plan.experiment))
+        rundir.point_latest()
+    except OSError as error:
+        raise RunError(
+            "cannot write the run directory",
+            where=str(rundir.path),
+            why=str(error),
+            remedy="choose another `workspace:` or make room",
+        ) from None
+
+
+def _start(prepared: Prepared) -> int:
+    code = submit.submit(prepared.submission, prepared.plan, env=prepared.env)
+    print(report.summary(prepared.plan), flush=True)
+    return code
+
+
+def _folder(plan: RunPlan) -> str:
+    return plan.experiment.folder if plan.experiment else plan.job.workdir
+
+
+def _headline(plan: RunPlan) -> str:
+    target = plan.target
+    ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
+    return (
+        f"{plan.job.name}  {plan.framework} {target.library_version} on {target.accelerator}, {ranks} ({plan.launcher})\n"
+        f"run      {plan.run_dir}"
+    )
+
+
+def _warning(finding: Finding) -> str:
+    details = "".join(f"\n  {line}" for line in (finding.evidence, finding.remedy) if line)
+    return f"warning: {finding.summary}{details}\n"
+
+
+def _dry_run(args: argparse.Namespace, prepared: Prepared) -> str:
+    plan = prepared.plan
+    patches = len(plan.translation.patches) if plan.translation else 0
+    commands = [shlex.join(plan_argv(args, plan)), *map(_command, prepared.submission.processes)]
+    return "\n".join([_headline(plan), f"patches  {patches} planned", "", *commands])
+
+
+def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
+    """The command that writes the same plan to the place where the ranks look for it."""
+    argv = ["primus", "plan", args.experiment, *args.overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
+    argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
+    for option, values in (
+        ("--env", [_without_secret(pair, plan) for pair in args.env]),
+        ("--preset-path", args.preset_path),
+        ("--allow-patch-drift", args.allow_patch_drift),
+    ):
+        argv += [word for value in values for word in (option, value)]
+    argv += ["--skip-preflight"] if args.skip_preflight else []
+    return [*argv, "--output", plan.job.argv[-1]]
+
+
+def _without_secret(pair: str, plan: RunPlan) -> str:
+    name = pair.partition("=")[0]
+    return name if name in plan.secrets else pair
+
+
+def _command(process: Process) -> str:
+    env = [f"{name}={value}" for name, value in process.env.items()]
+    return shlex.join([*(["env", *env] if env else []), *process.argv])

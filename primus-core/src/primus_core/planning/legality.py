@@ -1,0 +1,89 @@
+"""Whether ranks and samples divide as the layout asks. The model's own legality is the back end's."""
+
+from __future__ import annotations
+
+from primus_core.experiment import Module
+from primus_core.outcome import Finding
+from primus_core.plan import Layout, RunPlan
+
+_GROUPS = {
+    "tensor": "tensor_model_parallel_size",
+    "pipeline": "pipeline_model_parallel_size",
+    "context": "context_parallel_size",
+}
+
+
+def check_layout(plan: RunPlan) -> tuple[Finding, ...]:
+    """World size over the ranks of a replica, then global batch over the samples of a step."""
+    if plan.translation is None or plan.experiment is None or plan.module is None:
+        return ()
+    module = plan.experiment.modules[plan.module]
+    layout = plan.translation.layout
+    return _positive(module, layout) or _world_size(module, layout, plan) or _batch(module, layout, plan)
+
+
+def _positive(module: Module, layout: Layout) -> tuple[Finding, ...]:
+    sizes = {key: getattr(layout, field) for field, key in _GROUPS.items()}
+    sizes["micro_batch_size"] = layout.micro_batch_size
+    if layout.global_batch_size is not None:
+        sizes["global_batch_size"] = layout.global_batch_size
+    return tuple(
+        Finding(
+            check="layout.positive",
+            severity="error",
+            summary=f"{key} is {size}",
+            evidence=f"{key}: {size} ({module.origin(key)})",
+            remedy="set it to 1 or more",
+        )
+        for key, size in sizes.items()
+        if size < 1
+    )
+
+
+def _world_size(module: Module, layout: Layout, plan: RunPlan) -> tuple[Finding, ...]:
+    world, replica = plan.target.world_size, layout.ranks_per_replica
+    if world % replica == 0:
+        return ()
+    keys = [(key, getattr(layout, field)) for field, key in _GROUPS.items() if getattr(layout, field) > 1]
+    evidence = [f"{key}: {size} ({module.origin(key)})" for key, size in keys]
+    return (
+        Finding(
+            check="layout.world-size",
+            severity="error",
+            summary=f"{world} rank{'s' * (world != 1)} cannot hold whole replicas of {replica} ranks each",
+            evidence="\n".join([*evidence, f"world size: {plan.target.nodes} node(s) x {plan.target.ranks_per_node}"]),
+            remedy=f"start a multiple of {replica} ranks, or make the product of the sizes one of "
+            f"{', '.join(map(str, divisors(world)))}",
+        ),
+    )
+
+
+def _batch(module: Module, layout: Layout, plan: RunPlan) -> tuple[Finding, ...]:
+    replicas = layout.data_parallel(plan.target.world_size)
+    step = layout.micro_batch_size * replicas
+    if layout.global_batch_size is None or layout.global_batch_size % step == 0:
+        return ()
+    nearest = [size for size in _multiples_around(layout.global_batch_size, step) if size]
+    return (
+        Finding(
+            check="layout.batch",
+            severity="error",
+            summary=f"global_batch_size {layout.global_batch_size} is not divisible by "
+            f"micro batch x data parallel = {layout.micro_batch_size} x {replicas} = {step}",
+            evidence=f"global_batch_size: {layout.global_batch_size} ({module.origin('global_batch_size')})\n"
+            f"micro_batch_size: {layout.micro_batch_size} ({module.origin('micro_batch_size')})\n"
+            f"data parallel: {plan.target.world_size} ranks / {layout.ranks_per_replica} a replica = {replicas}",
+            remedy=f"nearest legal global_batch_size: {' or '.join(map(str, nearest))}",
+        ),
+    )
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors of a positive number, ascending."""
+    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
+
+def _multiples_around(number: int, step: int) -> tuple[int, int]:
+    below = number // step * step
+    return below, below + step

@@ -1,0 +1,145 @@
+"""Putting a plan together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from primus_core.contract.markers import CONTRACT
+from primus_core.errors import ConfigError
+from primus_core.experiment import Experiment, Module, Value
+from primus_core.plan import Accelerator, Job, RunPlan, Settings, Target, Task, Translation
+from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
+from primus_core.planning.secrets import secret_names, split_secrets, without_secrets
+from primus_core.rundir import RunDir
+
+RANK_MODULE = "primus_core.rank"
+_MASTER = {"MASTER_ADDR": "master_addr", "MASTER_PORT": "master_port"}
+
+
+@frozen(kw_only=True)
+class Request:
+    """What the command line asks of a run beside the experiment itself."""
+
+    launcher: str
+    run_id: str
+    ranks_per_node: int | None = None
+    env: Mapping[str, str] = {}
+    """``--env`` of the command line."""
+    shell: Mapping[str, str] = {}
+    """The environment of ``primus`` itself."""
+    allowed_drift: tuple[str, ...] = ()
+    cwd: str = "."
+
+
+def only_module(experiment: Experiment) -> Module:
+    """The module to run.
+
+    Raises:
+        ConfigError: the experiment has several modules.
+    """
+    modules = list(experiment.modules.values())
+    if len(modules) != 1:
+        raise ConfigError(
+            f"{len(modules)} modules in one experiment: {', '.join(experiment.modules)}",
+            where=experiment.file,
+            why="a run trains one module",
+            remedy="keep one of them in this file",
+        )
+    return modules[0]
+
+
+def make_target(experiment: Experiment, settings: Settings, request: Request, found: Found, library: str) -> Target:
+    """Accelerator, library version and world size of a run on this host."""
+    accelerator = settings["accelerator"]
+    kind: Accelerator = found.kind if accelerator == "auto" else _known(accelerator)
+    return Target(
+        accelerator=kind,
+        library_version=library,
+        ranks_per_node=_ranks_per_node(experiment, request, kind, found),
+    )
+
+
+def _known(accelerator: Value) -> Accelerator:
+    table: dict[Value, Accelerator] = {"cpu": "cpu", "cuda": "cuda", "rocm": "rocm"}
+    return table[accelerator]
+
+
+def _ranks_per_node(experiment: Experiment, request: Request, kind: Accelerator, found: Found) -> int:
+    """``--nproc``, then the experiment's ``direct: gpus_per_node``, then the devices of the host."""
+    if request.ranks_per_node is not None:
+        return request.ranks_per_node
+    leaf = experiment.launchers.get("direct", {}).get("gpus_per_node")
+    if leaf is not None and leaf.value is not None:
+        if not isinstance(leaf.value, int) or isinstance(leaf.value, bool) or leaf.value < 1:
+            raise ConfigError(
+                f"direct.gpus_per_node is {leaf.value!r}",
+                where=str(leaf.origin),
+                remedy="give a number of ranks, 1 or more",
+            )
+        return leaf.value
+    if kind == "cpu":
+        return 1
+    return found.count if found.kind == kind and found.count else ASSUMED_PER_NODE
+
+
+def make_plan(
+    experiment: Experiment,
+    module: Module,
+    *,
+    target: Target,
+    settings: Settings,
+    translation: Translation,
+    prepare: tuple[Task, ...],
+    request: Request,
+    distributions: Mapping[str, str],
+) -> RunPlan:
+    """The plan of a training run. Secrets are in it by name only."""
+    rundir = RunDir.of(experiment.folder, request.run_id)
+    task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
+    asked = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
+    env, _ = split_secrets({**asked, **request.env})
+    job = Job(
+        run_id=request.run_id,
+        name=experiment.exp_name,
+        task=task,
+        python=sys.executable,
+        argv=("-m", RANK_MODULE, str(rundir.plan)),
+        env=env,
+        nodes=target.nodes,
+        workdir=request.cwd,
+        log_dir=str(rundir.submission),
+        options=_options(experiment, request),
+    )
+    return RunPlan(
+        run_id=request.run_id,
+        run_dir=str(rundir.path),
+        target=target,
+        task=task,
+        prepare=prepare,
+        framework=module.framework,
+        module=module.name,
+        experiment=without_secrets(experiment),
+        settings=settings,
+        translation=translation,
+        job=job,
+        launcher=request.launcher,
+        distributions=distributions,
+        allowed_drift=request.allowed_drift,
+        secrets=secret_names({**request.shell, **asked, **request.env}),
+        contract=CONTRACT,
+    )
+
+
+def secret_env(experiment: Experiment, request: Request) -> dict[str, str]:
+    """Secrets of ``env:`` and ``--env``, to be inherited by the ranks."""
+    asked = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
+    return split_secrets({**asked, **request.env})[1]
+
+
+def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
+    options = {key: leaf.value for key, leaf in experiment.launchers.get(request.launcher, {}).items()}
+    given = {**request.shell, **request.env}
+    return {**options, **{option: given[name] for name, option in _MASTER.items() if given.get(name)}}

@@ -1,0 +1,32 @@
+"""Core's own parameters of a module, typed and with defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from primus_core.errors import raise_all
+from primus_core.experiment import Leaf, Module
+from primus_core.parameters import Schema, check, load_schema
+from primus_core.plan import Settings
+
+
+@cache
+def core_schema() -> Schema:
+    """The parameters that core reads itself and no back end ever sees."""
+    return load_schema((Path(__file__).parent.parent / "core_parameters.json").read_text(encoding="utf-8"))
+
+
+def core_settings(module: Module) -> Settings:
+    """Defaults and what the module sets.
+
+    Raises:
+        ConfigError: a value has the wrong type; names its file and line.
+    """
+    schema = core_schema()
+    own: Mapping[str, Leaf] = {key: leaf for key, leaf in module.params.items() if key in schema.parameters}
+    values, errors = check(own, schema)
+    raise_all(errors)
+    defaults = {name: parameter.default for name, parameter in schema.parameters.items()}
+    return Settings(values={**defaults, **values})
