@@ -41,7 +41,7 @@ exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or conf
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in _global_options(arguments) or os.environ.get("PRIMUS_LOG_LEVEL", "").upper() == "DEBUG"
+    debug = "--debug" in arguments or os.environ.get("PRIMUS_LOG_LEVEL", "").upper() == "DEBUG"
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:

@@ -66,10 +66,8 @@ def _folder(plan: RunPlan) -> str:
 def _headline(plan: RunPlan) -> str:
     target = plan.target
     ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
-    return (
-        f"{plan.job.name}  {plan.framework} {target.library_version} on {target.accelerator}, {ranks} ({plan.launcher})\n"
-        f"run      {plan.run_dir}"
-    )
+    library = f"{plan.framework} {target.library_version} on {target.accelerator}"
+    return f"{plan.job.name}  {library}, {ranks} ({plan.launcher})\nrun      {plan.run_dir}"
 
 
 def _warning(finding: Finding) -> str:

@@ -1,0 +1,50 @@
+"""What every test is held to: it leaves no variable, thread or process behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_QUIET_SECONDS = 3.0
+"""How long a test's own helpers may take to end."""
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks() -> Iterator[None]:
+    """Fails a test that leaks environment variables, threads or child processes."""
+    environment, threads, children = dict(os.environ), set(threading.enumerate()), _children()
+    yield
+    changed = {
+        name
+        for name in {*environment, *os.environ} - {"PYTEST_CURRENT_TEST"}
+        if environment.get(name) != os.environ.get(name)
+    }
+    os.environ.clear()
+    os.environ.update(environment)
+    assert not changed, f"environment variables changed: {sorted(changed)}"
+    _wait(lambda: not (_children() - children) and not (set(threading.enumerate()) - threads))
+    assert not _children() - children, f"child processes left: {_children() - children}"
+    assert not set(threading.enumerate()) - threads, f"threads left: {set(threading.enumerate()) - threads}"
+
+
+def _children() -> set[tuple[int, str]]:
+    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {(int(pid), _command(int(pid))) for pid in pids}
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+    except OSError:
+        return "ended"
+
+
+def _wait(done: object) -> None:
+    deadline = time.monotonic() + _QUIET_SECONDS
+    while callable(done) and not done() and time.monotonic() < deadline:
+        time.sleep(0.02)
