@@ -2,7 +2,7 @@
 
 from primus_core.discovery.loading import load
 from primus_core.discovery.plugins import GROUPS, Group, PluginInfo, Plugins, scan
-from primus_core.discovery.presets import presets_dirs
+from primus_core.discovery.presets import preset_dirs
 from primus_core.discovery.selection import select
 from primus_core.discovery.versions import distributions, installed_version
 
@@ -14,7 +14,7 @@ __all__ = [
     "distributions",
     "installed_version",
     "load",
-    "presets_dirs",
+    "preset_dirs",
     "scan",
     "select",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from primus_core.discovery.plugins import Plugins
+from primus_core.discovery.plugins import Plugins, scan
 
 
 def installed_version(distribution: str) -> str | None:
@@ -16,6 +16,10 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
-def distributions(plugins: Plugins) -> Mapping[str, str]:
-    """Name and version of each distribution that has a Primus plugin, core's own included."""
-    return dict(sorted((info.distribution, info.version) for info in plugins))
+def distributions(plugins: Plugins | None = None) -> Mapping[str, str]:
+    """Name and version of each distribution that has a Primus plugin, core's own included.
+
+    Args:
+        plugins: what an earlier `scan` found; None: scan now.
+    """
+    return dict(sorted((info.distribution, info.version) for info in (plugins or scan())))

@@ -1,0 +1,121 @@
+"""The plugins of one run, with a typed method for each hook."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from primus_core.contract.specs import HostSpec, RankContext, RankSpec
+from primus_core.discovery import Plugins, installed_version, select
+from primus_core.errors import DependencyError
+from primus_core.experiment import Experiment, Module, Value
+from primus_core.hooks.findings import as_finding, in_order
+from primus_core.hooks.registry import Registry
+from primus_core.outcome import Finding, PatchReport, Where
+from primus_core.plan import Job, RunPlan, Submission, Target, Translation
+
+
+@frozen
+class HostPlugins:
+    """The plugins of one run in the process of ``primus run``."""
+
+    _registry: Registry
+    _unusable: tuple[Finding, ...] = field(default=())
+
+    def translate_config(self, experiment: Experiment, module: Module, target: Target) -> Translation:
+        """One module in the words of its library; see `HostSpec.translate_config` and `check_translation`."""
+        return self._registry.only("translate_config", Translation, experiment=experiment, module=module, target=target)
+
+    def library_version(self, asked: Value = None) -> str:
+        """Version of the back end's library to translate for: the installed one, else ``asked``, else the newest known.
+
+        The back end's module says what its library is: ``LIBRARY``, the distribution's name, and
+        ``LIBRARY_VERSIONS``, the versions that it has a schema for, oldest first.
+
+        Raises:
+            DependencyError: nothing is installed, asked or known.
+        """
+        library = self._registry.declared("primus.backends", "LIBRARY")
+        versions = self._registry.declared("primus.backends", "LIBRARY_VERSIONS")
+        known = [str(version) for version in versions] if isinstance(versions, (list, tuple)) else []
+        found = installed_version(str(library)) if library else None
+        version = found or (str(asked) if asked else None) or (known[-1] if known else None)
+        if version is None:
+            raise DependencyError(
+                f"the version of {library or 'the library'} is not known",
+                why="It is not installed here and the back end ships no schema.",
+                remedy="Install it, or set `backend_version:` to the version that the ranks will have.",
+            )
+        return version
+
+    def launch(self, job: Job) -> Submission:
+        """What the launcher asks core to start. Starts nothing."""
+        return self._registry.only("launch", Submission, job=job)
+
+    def preflight(self, plan: RunPlan, where: Where = Where.SUBMIT) -> tuple[Finding, ...]:
+        """What all checks find, errors first; preflight plugins that cannot be used are among the errors."""
+        return in_order([*self._unusable, *self._registry.findings(plan, where)])
+
+
+@frozen
+class RankPlugins:
+    """The rank side of one back end."""
+
+    _registry: Registry
+
+    def patch_backend(self, plan: RunPlan, rank: RankContext) -> PatchReport:
+        """Apply the plan's patches. Without a translation, or without patches and rank side, there is nothing to do.
+
+        Raises:
+            DependencyError: patches are planned and nothing here applies them, or the plugin fails.
+        """
+        if plan.translation is None:
+            return PatchReport()
+        if not plan.translation.patches and not self._registry.implementations("patch_backend"):
+            return PatchReport()
+        return self._registry.only("patch_backend", PatchReport, plan=plan, rank=rank)
+
+    def preflight(self, plan: RunPlan, where: Where = Where.NODE) -> tuple[Finding, ...]:
+        """What the back end's own check finds on this node, errors first."""
+        return in_order(self._registry.findings(plan, where))
+
+
+def load_host(
+    plugins: Plugins, *, backend: str | None, launcher: str | None, preflight: bool, backend_where: str = ""
+) -> HostPlugins:
+    """Load the back end and launcher that a run names and, with ``preflight``, all installed preflight plugins.
+
+    The back end's own preflight check is part of the back end: it runs in any case.
+
+    Args:
+        backend: framework of the experiment; None for a run without one.
+        launcher: None where nothing will be started.
+        backend_where: where the user named the framework, for the message.
+
+    Raises:
+        ConfigError: a named plugin is not installed.
+        DependencyError: a named plugin cannot be used. A preflight plugin that cannot be used becomes a finding.
+    """
+    registry = Registry(HostSpec)
+    if backend is not None:
+        registry.add(select(plugins, "primus.backends", backend, where=backend_where))
+    if launcher is not None:
+        registry.add(select(plugins, "primus.launchers", launcher))
+    unusable = []
+    for info in plugins.of("primus.preflight") if preflight else ():
+        try:
+            registry.add(info)
+        except DependencyError as error:
+            unusable.append(as_finding(info, error))
+    return HostPlugins(registry, tuple(unusable))
+
+
+def load_rank(plugins: Plugins, framework: str | None) -> RankPlugins:
+    """Load the rank side of a back end, if it has one.
+
+    Raises:
+        DependencyError: it cannot be used, or two distributions claim it.
+    """
+    registry = Registry(RankSpec)
+    if framework is not None and any(info.name == framework for info in plugins.of("primus.ranks")):
+        registry.add(select(plugins, "primus.ranks", framework))
+    return RankPlugins(registry)

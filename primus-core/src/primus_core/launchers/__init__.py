@@ -1,0 +1,1 @@
+"""The launcher that core brings along; others come as plugins."""
