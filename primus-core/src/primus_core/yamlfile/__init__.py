@@ -1,0 +1,19 @@
+"""YAML files and values with the place of every node: YAML 1.2's scalars, no tags, no surprises."""
+
+from primus_core.yamlfile.compose import load, loads, parse_scalar, parse_text
+from primus_core.yamlfile.dump import dump_experiment
+from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar
+from primus_core.yamlfile.scalars import scalar
+
+__all__ = [
+    "Fields",
+    "Items",
+    "Node",
+    "Scalar",
+    "dump_experiment",
+    "load",
+    "loads",
+    "parse_scalar",
+    "parse_text",
+    "scalar",
+]

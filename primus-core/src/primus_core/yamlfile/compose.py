@@ -1,0 +1,265 @@
+"""From PyYAML's parser events to nodes.
+
+PyYAML's own loaders are for YAML 1.1 (``no`` is false, 012 octal), keep the last of two equal keys, forget
+where values stood, and expand aliases without limit. Only its parser is used here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from attrs import evolve
+
+from primus_core.errors import ConfigError
+from primus_core.experiment import Layer, Origin, Value
+from primus_core.yamlfile.files import empty_file, read_text
+from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar
+from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolve, scalar
+
+# libyaml's parser is some ten times faster; wheels have it, some distributions' builds do not.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_DEEPEST = 64
+"""Levels of nesting."""
+_MOST_NODES = 50_000
+"""Nodes after the expansion of aliases: beyond any configuration, far below what fills the memory."""
+_TAG = "tag:yaml.org,2002:"
+_TAGS: dict[str, tuple[type, ...]] = {
+    _TAG + "null": (type(None),),
+    _TAG + "bool": (bool,),
+    _TAG + "int": (int,),
+    _TAG + "float": (float, int),
+}
+_UNUSABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that no environment variable, path or UTF-8 file can hold; only escapes can bring them."""
+
+
+def load(path: str, *, layer: Layer = "file") -> Fields:
+    """Read a YAML file whose top level is a map.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or not a map.
+    """
+    return loads(read_text(path), path, layer=layer)
+
+
+def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
+    """Read YAML text whose top level is a map; ``file`` is what errors and origins name.
+
+    Raises:
+        ConfigError: the text is not YAML, or not a map.
+    """
+    node = _compose(text, file, layer)
+    if isinstance(node, Fields):
+        return node
+    if node is None or node.value is None:
+        raise empty_file(file)
+    raise ConfigError(
+        "the top level must be a map",
+        where=str(node.origin),
+        why="It is a list." if isinstance(node, Items) else "It is a single value.",
+        remedy="Write `key: value` lines.",
+    )
+
+
+def parse_scalar(text: str) -> Value:
+    """The value of a command-line word: a scalar, or a list or map in brackets (``[1, 2]``, ``{a: 1}``).
+
+    Raises:
+        ConfigError: a bracket or quote at the start is not closed.
+    """
+    return parse_text(text, Origin(file="command line", layer="command line")).value
+
+
+def parse_text(text: str, origin: Origin) -> Node:
+    """Like `parse_scalar`, but with the text and with every node at the given origin."""
+    if not text.lstrip().startswith(("[", "{", '"', "'")):
+        return scalar(text, origin)
+    try:
+        node = _compose(text, origin.file, origin.layer)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=str(origin), why=error.why, remedy=error.remedy) from None
+    return _moved(node, origin) if node else scalar("", origin)
+
+
+def _moved(node: Node, origin: Origin) -> Node:
+    if isinstance(node, Items):
+        return Items(nodes=tuple(_moved(child, origin) for child in node.nodes), origin=origin)
+    if isinstance(node, Fields):
+        return Fields(entries={key: _moved(child, origin) for key, child in node.entries.items()}, origin=origin)
+    return evolve(node, origin=origin)
+
+
+def _compose(text: str, file: str, layer: Layer) -> Node | None:
+    found = UNPRINTABLE.search(text)
+    if found:
+        refuse_unprintable(text, f"{file}:{text.count(chr(10), 0, found.start()) + 1}")
+    try:
+        return _Composer(yaml.parse(text, Loader=_Loader), file, layer).document()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, file, text) from None
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an escape that is no character
+        raise ConfigError("not valid YAML", where=file, why=str(error), remedy="Correct its syntax.") from None
+
+
+class _Composer:
+    """Builds the nodes of one document, and refuses what would be ambiguous or explode."""
+
+    def __init__(self, events: Iterator[yaml.Event], file: str, layer: Layer) -> None:
+        self._events = events
+        self._file = file
+        self._layer = layer
+        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._unfinished: set[str] = set()
+        self._nodes = 0
+
+    def document(self) -> Node | None:
+        """The only document of the stream; None for an empty stream."""
+        next(self._events)
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            return None
+        node = self._node(next(self._events), 0, None)
+        next(self._events)
+        event = next(self._events)
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise self._error(event, "a second document starts", "Keep one `---` document in a file.")
+        return node
+
+    def _node(self, event: yaml.Event, depth: int, origin: Origin | None) -> Node:
+        self._count(event, 1)
+        origin = origin or self._origin(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, origin)
+        if depth > _DEEPEST:
+            raise self._error(event, f"nested deeper than {_DEEPEST} levels", "Write a flatter structure.")
+        before = self._nodes
+        anchor: str | None = getattr(event, "anchor", None)
+        if anchor:
+            self._unfinished.add(anchor)
+        node = self._content(event, depth, origin)
+        if anchor:
+            self._unfinished.discard(anchor)
+            self._anchors[anchor] = (node, self._nodes - before)
+        return node
+
+    def _content(self, event: yaml.Event, depth: int, origin: Origin) -> Node:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, origin)
+        if isinstance(event, yaml.SequenceStartEvent):
+            self._only_tag(event, "seq")
+            return self._items(depth, origin)
+        if isinstance(event, yaml.MappingStartEvent):
+            self._only_tag(event, "map")
+            return self._fields(depth, origin)
+        raise self._error(event, "unexpected end", "Correct the syntax.")
+
+    def _scalar(self, event: yaml.ScalarEvent, origin: Origin) -> Scalar:
+        tag = event.tag
+        plain = tag is None and event.style in (None, "")
+        value = resolve(event.value) if plain or tag in _TAGS else event.value
+        if tag in _TAGS and not isinstance(value, _TAGS[tag]):
+            raise self._error(event, f"{event.value!r} is no {tag.removeprefix(_TAG)}", "Remove the tag.")
+        if tag is not None and tag not in ("!", _TAG + "str", *_TAGS):
+            raise self._tag_error(event, tag)
+        if isinstance(value, str) and _UNUSABLE.search(value):
+            raise self._error(event, "the text has an escape that is no character", "Remove the escape.")
+        return Scalar(value=value, text=None if isinstance(value, str) else event.value, origin=origin)
+
+    def _items(self, depth: int, origin: Origin) -> Items:
+        nodes = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            nodes.append(self._node(event, depth + 1, None))
+        return Items(nodes=tuple(nodes), origin=origin)
+
+    def _fields(self, depth: int, origin: Origin) -> Fields:
+        entries: dict[str, Node] = {}
+        merged: list[Fields] = []
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(event, depth)
+            value = self._node(next(self._events), depth + 1, self._origin(event))
+            if key == "<<" and getattr(event, "style", None) in (None, ""):
+                merged += self._merged(event, value)
+            elif key in entries:
+                raise self._duplicate(event, key, entries[key])
+            else:
+                entries[key] = value
+        for base in merged:
+            entries = {**base.entries, **entries}
+        return Fields(entries=entries, origin=origin)
+
+    def _key(self, event: yaml.Event, depth: int) -> str:
+        node = self._node(event, depth + 1, None)
+        key = (node.text or node.value) if isinstance(node, Scalar) else None
+        if not isinstance(key, str) or not key:
+            raise self._error(event, "a key must be a word", "Write `key: value`.")
+        return key
+
+    def _merged(self, event: yaml.Event, value: Node) -> list[Fields]:
+        """The maps that ``<<: *base`` or ``<<: [*base, *other]`` merges, the strongest first."""
+        maps = list(value.nodes) if isinstance(value, Items) else [value]
+        if not all(isinstance(one, Fields) for one in maps):
+            raise self._error(event, "`<<` merges maps only", "Write `<<: *anchor`, where the anchor is on a map.")
+        return [one for one in maps if isinstance(one, Fields)]
+
+    def _alias(self, event: yaml.AliasEvent, origin: Origin) -> Node:
+        name = event.anchor
+        if name in self._unfinished:
+            raise self._error(event, f"`*{name}` contains itself", "Remove the alias.")
+        if name not in self._anchors:
+            raise self._error(event, f"`*{name}` has no anchor", f"Put `&{name}` before the value that is meant.")
+        node, size = self._anchors[name]
+        self._count(event, size)
+        return evolve(node, origin=origin)
+
+    def _count(self, event: yaml.Event, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > _MOST_NODES:
+            raise self._error(event, f"more than {_MOST_NODES} values", "Use fewer aliases, or a smaller file.")
+
+    def _only_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, kind: str) -> None:
+        if event.tag is not None and event.tag not in ("!", _TAG + kind):
+            raise self._tag_error(event, event.tag)
+
+    def _origin(self, event: yaml.Event) -> Origin:
+        mark: Any = event.start_mark
+        return Origin(file=self._file, line=mark.line + 1, column=mark.column + 1, layer=self._layer)
+
+    def _tag_error(self, event: yaml.Event, tag: str) -> ConfigError:
+        shown = tag.replace(_TAG, "!!")
+        return self._error(
+            event, f"the tag `{shown}` is not supported", "Remove the tag: types come from the parameter."
+        )
+
+    def _duplicate(self, event: yaml.Event, key: str, first: Node) -> ConfigError:
+        at = self._origin(event)
+        why = f"It is set on line {first.origin.line} and again on line {at.line}."
+        return ConfigError(f"`{key}` is written twice", where=str(at), why=why, remedy="Keep one of them.")
+
+    def _error(self, event: yaml.Event, what: str, remedy: str) -> ConfigError:
+        return ConfigError(what, where=str(self._origin(event)), remedy=remedy)
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> ConfigError:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line if mark else 0
+    source = (text.splitlines()[line : line + 1] or [""])[0]
+    context = f"{error.context}: " if error.context else ""
+    began = error.context_mark.line if error.context_mark else line
+    since = f" (begun on line {began + 1})" if began != line else ""
+    return ConfigError(
+        "not valid YAML",
+        where=f"{file}:{line + 1}",
+        why=f"{context}{error.problem}{since}.\n{source[:120]}".rstrip(),
+        remedy=_syntax_remedy(source),
+    )
+
+
+def _syntax_remedy(source: str) -> str:
+    if "\t" in source[: len(source) - len(source.lstrip())] or source.lstrip(" ").startswith("\t"):
+        return "Indent with spaces: the line starts with a tab."
+    if "${" in source:
+        return "Put quotes around a value with `${...}` inside brackets or with a colon and a space."
+    return "Correct the line, or put quotes around its value."
