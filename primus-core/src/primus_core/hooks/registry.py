@@ -30,7 +30,8 @@ class Registry:
         """Load a plugin and check every hook that it implements.
 
         Raises:
-            DependencyError: it fails to import, has no hook, or one that is misspelt, has unknown arguments or is a wrapper.
+            DependencyError: it fails to import, has no hook, or one that is misspelt, has unknown
+                arguments or is a wrapper.
         """
         plugin = load(info)
         if self._manager.is_registered(plugin):
@@ -39,12 +40,12 @@ class Registry:
         try:
             self._manager.register(plugin, name=name)
             self._check(info, plugin)
-        except PluginValidationError as error:
-            self._manager.unregister(plugin)
+        except (PluginValidationError, DependencyError) as error:
+            if self._manager.is_registered(plugin):  # pluggy's versions differ in what a refused plugin leaves behind
+                self._manager.unregister(plugin)
+            if isinstance(error, DependencyError):
+                raise
             raise wrong_arguments(info, error) from None
-        except DependencyError:
-            self._manager.unregister(plugin)
-            raise
         self._infos[name] = info
 
     def _check(self, info: PluginInfo, plugin: object) -> None:
