@@ -104,7 +104,7 @@ def test_choices_are_listed_with_the_nearest() -> None:
     assert coerce(styles, leaf("linear")) == "linear"
     with pytest.raises(ConfigError) as raised:
         coerce(styles, leaf("cosin"))
-    assert raised.value.remedy == 'Did you mean cosine? Write one of: "cosine", "linear", "constant".'
+    assert raised.value.remedy == 'did you mean cosine? write one of: "cosine", "linear", "constant"'
 
 
 def test_choices_hold_for_each_element() -> None:
@@ -141,7 +141,7 @@ def test_all_problems_come_together() -> None:
         "unknown parameter `mock_date`",
         '`train_iters` takes a whole number or null, not "fifty"',
     ]
-    assert errors[0].remedy == "Did you mean `mock_data`?"
+    assert errors[0].remedy == "did you mean `mock_data`?"
     assert errors[0].where == "exp.yaml:7"
     assert "megatron-core 0.19.2" in errors[0].why
 
@@ -151,7 +151,7 @@ def test_keys_of_others_are_left_to_them() -> None:
     params = {"accelerator": leaf("cpu"), "profiler.steps": leaf(3), "acelerator": leaf("cpu")}
     values, errors = check(params, SCHEMA, also=("accelerator", "profiler"))
     assert values == {}
-    assert [error.remedy for error in errors] == ["Did you mean `accelerator`?"]
+    assert [error.remedy for error in errors] == ["did you mean `accelerator`?"]
 
 
 def test_entries_of_a_map_parameter_are_collected() -> None:
@@ -171,6 +171,7 @@ def test_entries_of_a_scalar_parameter_are_unknown() -> None:
 def test_a_group_is_no_parameter() -> None:
     """A value for a group of parameters is answered with one of its members; an empty group says nothing."""
     assert check({"training": leaf({})}, SCHEMA) == ({}, [])
+    assert check({"training": leaf(None)}, SCHEMA) == ({}, [])
     _, errors = check({"training": leaf(5)}, SCHEMA)
     assert "`training.steps`" in errors[0].remedy
 

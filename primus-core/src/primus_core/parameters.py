@@ -184,7 +184,7 @@ def _owner(key: str, names: Collection[str]) -> str | None:
 
 
 def _is_empty_group(key: str, leaf: Leaf, schema: Schema) -> bool:
-    return leaf.value == {} and key not in schema.parameters and bool(_members(key, schema.parameters))
+    return leaf.value in ({}, None) and key not in schema.parameters and bool(_members(key, schema.parameters))
 
 
 def _members(group: str, names: Iterable[str]) -> list[str]:
@@ -279,10 +279,10 @@ def _shown(value: Value) -> str:
 def _wrong_type(parameter: Parameter, leaf: Leaf) -> ConfigError:
     wanted = _WANTED[parameter.type] + (" or null" if parameter.nullable else "")
     if parameter.choices:
-        remedy = "Write one of: " + ", ".join(map(_shown, parameter.choices)) + "."
+        remedy = "write one of: " + ", ".join(map(_shown, parameter.choices))
     else:
         example = "" if parameter.default is None else f", such as its default {_shown(parameter.default)}"
-        remedy = f"Write {wanted}{example}."
+        remedy = f"write {wanted}{example}"
     return ConfigError(
         f"`{parameter.name}` takes {wanted}, not {_shown(leaf.value)}", where=str(leaf.origin), remedy=remedy
     )
@@ -290,11 +290,11 @@ def _wrong_type(parameter: Parameter, leaf: Leaf) -> ConfigError:
 
 def _no_choice(parameter: Parameter, leaf: Leaf, value: Value) -> ConfigError:
     meant = nearest(str(value), [str(choice) for choice in parameter.choices])
-    hint = f"Did you mean {meant}? " if meant else ""
+    hint = f"did you mean {meant}? " if meant else ""
     return ConfigError(
         f"`{parameter.name}` cannot be {_shown(value)}",
         where=str(leaf.origin),
-        remedy=f"{hint}Write one of: {', '.join(map(_shown, parameter.choices))}.",
+        remedy=f"{hint}write one of: {', '.join(map(_shown, parameter.choices))}",
     )
 
 
@@ -303,14 +303,14 @@ def _unknown(key: str, leaf: Leaf, schema: Schema, also: Collection[str]) -> Con
     members = _members(key, names)
     meant = nearest(key, names)
     if members:
-        remedy = f"`{key}` is a group: set one of its parameters, such as `{members[0]}`."
+        remedy = f"`{key}` is a group: set one of its parameters, such as `{members[0]}`"
     elif meant:
-        remedy = f"Did you mean `{meant}`?"
+        remedy = f"did you mean `{meant}`?"
     else:
-        remedy = "Remove it, or look up the parameter's name."
+        remedy = "remove it, or look up the parameter's name"
     return ConfigError(
         f"unknown parameter `{key}`",
         where=str(leaf.origin),
-        why=f"{schema} has no parameter of this name.",
+        why=f"{schema} has no parameter of this name",
         remedy=remedy,
     )

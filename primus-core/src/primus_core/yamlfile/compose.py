@@ -37,13 +37,14 @@ _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no environment variable, path or UTF-8 file can hold; only escapes can bring them."""
 
 
-def load(path: str, *, layer: Layer = "file") -> Fields:
-    """Read a YAML file whose top level is a map.
+def load(path: str, *, name: str = "", layer: Layer = "file") -> Fields:
+    """Read a YAML file whose top level is a map; ``name`` is what errors and origins call it, if not its path.
 
     Raises:
         ConfigError: the file cannot be read, is not YAML, or not a map.
     """
-    return loads(read_text(path), path, layer=layer)
+    name = name or path
+    return loads(read_text(path, name), name, layer=layer)
 
 
 def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
@@ -60,8 +61,8 @@ def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
     raise ConfigError(
         "the top level must be a map",
         where=str(node.origin),
-        why="It is a list." if isinstance(node, Items) else "It is a single value.",
-        remedy="Write `key: value` lines.",
+        why="it is a list" if isinstance(node, Items) else "it is a single value",
+        remedy="write `key: value` lines",
     )
 
 
@@ -102,7 +103,7 @@ def _compose(text: str, file: str, layer: Layer) -> Node | None:
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, file, text) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: an escape that is no character
-        raise ConfigError("not valid YAML", where=file, why=str(error), remedy="Correct its syntax.") from None
+        raise ConfigError("not valid YAML", where=file, why=str(error), remedy="correct its syntax") from None
 
 
 class _Composer:
@@ -125,7 +126,7 @@ class _Composer:
         next(self._events)
         event = next(self._events)
         if not isinstance(event, yaml.StreamEndEvent):
-            raise self._error(event, "a second document starts", "Keep one `---` document in a file.")
+            raise self._error(event, "a second document starts", "keep one `---` document in a file")
         return node
 
     def _node(self, event: yaml.Event, depth: int, origin: Origin | None) -> Node:
@@ -134,7 +135,7 @@ class _Composer:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, origin)
         if depth > _DEEPEST:
-            raise self._error(event, f"nested deeper than {_DEEPEST} levels", "Write a flatter structure.")
+            raise self._error(event, f"nested deeper than {_DEEPEST} levels", "write a flatter structure")
         before = self._nodes
         anchor: str | None = getattr(event, "anchor", None)
         if anchor:
@@ -154,18 +155,18 @@ class _Composer:
         if isinstance(event, yaml.MappingStartEvent):
             self._only_tag(event, "map")
             return self._fields(depth, origin)
-        raise self._error(event, "unexpected end", "Correct the syntax.")
+        raise self._error(event, "unexpected end", "correct the syntax")
 
     def _scalar(self, event: yaml.ScalarEvent, origin: Origin) -> Scalar:
         tag = event.tag
         plain = tag is None and event.style in (None, "")
         value = resolve(event.value) if plain or tag in _TAGS else event.value
         if tag in _TAGS and not isinstance(value, _TAGS[tag]):
-            raise self._error(event, f"{event.value!r} is no {tag.removeprefix(_TAG)}", "Remove the tag.")
+            raise self._error(event, f"{event.value!r} is no {tag.removeprefix(_TAG)}", "remove the tag")
         if tag is not None and tag not in ("!", _TAG + "str", *_TAGS):
             raise self._tag_error(event, tag)
         if isinstance(value, str) and _UNUSABLE.search(value):
-            raise self._error(event, "the text has an escape that is no character", "Remove the escape.")
+            raise self._error(event, "the text has an escape that is no character", "remove the escape")
         return Scalar(value=value, text=None if isinstance(value, str) else event.value, origin=origin)
 
     def _items(self, depth: int, origin: Origin) -> Items:
@@ -194,22 +195,22 @@ class _Composer:
         node = self._node(event, depth + 1, None)
         key = (node.text or node.value) if isinstance(node, Scalar) else None
         if not isinstance(key, str) or not key:
-            raise self._error(event, "a key must be a word", "Write `key: value`.")
+            raise self._error(event, "a key must be a word", "write `key: value`")
         return key
 
     def _merged(self, event: yaml.Event, value: Node) -> list[Fields]:
         """The maps that ``<<: *base`` or ``<<: [*base, *other]`` merges, the strongest first."""
         maps = list(value.nodes) if isinstance(value, Items) else [value]
         if not all(isinstance(one, Fields) for one in maps):
-            raise self._error(event, "`<<` merges maps only", "Write `<<: *anchor`, where the anchor is on a map.")
+            raise self._error(event, "`<<` merges maps only", "write `<<: *anchor`, where the anchor is on a map")
         return [one for one in maps if isinstance(one, Fields)]
 
     def _alias(self, event: yaml.AliasEvent, origin: Origin) -> Node:
         name = event.anchor
         if name in self._unfinished:
-            raise self._error(event, f"`*{name}` contains itself", "Remove the alias.")
+            raise self._error(event, f"`*{name}` contains itself", "remove the alias")
         if name not in self._anchors:
-            raise self._error(event, f"`*{name}` has no anchor", f"Put `&{name}` before the value that is meant.")
+            raise self._error(event, f"`*{name}` has no anchor", f"put `&{name}` before the value that is meant")
         node, size = self._anchors[name]
         self._count(event, size)
         return evolve(node, origin=origin)
@@ -217,7 +218,7 @@ class _Composer:
     def _count(self, event: yaml.Event, nodes: int) -> None:
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
-            raise self._error(event, f"more than {_MOST_NODES} values", "Use fewer aliases, or a smaller file.")
+            raise self._error(event, f"more than {_MOST_NODES} values", "use fewer aliases, or a smaller file")
 
     def _only_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, kind: str) -> None:
         if event.tag is not None and event.tag not in ("!", _TAG + kind):
@@ -230,13 +231,13 @@ class _Composer:
     def _tag_error(self, event: yaml.Event, tag: str) -> ConfigError:
         shown = tag.replace(_TAG, "!!")
         return self._error(
-            event, f"the tag `{shown}` is not supported", "Remove the tag: types come from the parameter."
+            event, f"the tag `{shown}` is not supported", "remove the tag: types come from the parameter"
         )
 
     def _duplicate(self, event: yaml.Event, key: str, first: Node) -> ConfigError:
         at = self._origin(event)
-        why = f"It is set on line {first.origin.line} and again on line {at.line}."
-        return ConfigError(f"`{key}` is written twice", where=str(at), why=why, remedy="Keep one of them.")
+        why = f"it is set on line {first.origin.line} and again on line {at.line}"
+        return ConfigError(f"`{key}` is written twice", where=str(at), why=why, remedy="keep one of them")
 
     def _error(self, event: yaml.Event, what: str, remedy: str) -> ConfigError:
         return ConfigError(what, where=str(self._origin(event)), remedy=remedy)
@@ -252,14 +253,14 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> ConfigEr
     return ConfigError(
         "not valid YAML",
         where=f"{file}:{line + 1}",
-        why=f"{context}{error.problem}{since}.\n{source[:120]}".rstrip(),
+        why=f"{context}{error.problem}{since}\n{source[:120]}".rstrip(),
         remedy=_syntax_remedy(source),
     )
 
 
 def _syntax_remedy(source: str) -> str:
     if "\t" in source[: len(source) - len(source.lstrip())] or source.lstrip(" ").startswith("\t"):
-        return "Indent with spaces: the line starts with a tab."
+        return "indent with spaces: the line starts with a tab"
     if "${" in source:
-        return "Put quotes around a value with `${...}` inside brackets or with a colon and a space."
-    return "Correct the line, or put quotes around its value."
+        return "put quotes around a value with `${...}` inside brackets or with a colon and a space"
+    return "correct the line, or put quotes around its value"

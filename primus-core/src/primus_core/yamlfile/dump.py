@@ -47,7 +47,8 @@ def _leaf_lines(leaves: Mapping[str, Leaf], indent: str) -> Iterator[str]:
     for key, leaf in leaves.items():
         value = _written(leaf.value, leaf.text)
         origin = str(leaf.origin).replace("\n", " ")
-        yield f"{indent}{_written(key)}: {value}  # {origin} ({leaf.origin.layer})"
+        layer = "" if origin == leaf.origin.layer else f" ({leaf.origin.layer})"
+        yield f"{indent}{_written(key)}: {value}  # {origin}{layer}"
 
 
 def _written(value: Value, text: Value = None) -> str:

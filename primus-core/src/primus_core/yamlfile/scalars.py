@@ -56,8 +56,8 @@ def refuse_unprintable(text: str, where: str) -> None:
         raise ConfigError(
             f"a character that YAML does not allow: {found.group()!a}",
             where=where,
-            why="Text must be UTF-8 without control characters.",
-            remedy="Remove the character, or save the file as UTF-8.",
+            why="text must be UTF-8 without control characters",
+            remedy="remove the character, or save the file as UTF-8",
         )
 
 

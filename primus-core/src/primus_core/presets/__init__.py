@@ -1,0 +1,1 @@
+"""Presets that every back end reads: data files only."""

@@ -1,0 +1,118 @@
+"""Nested maps of leaves: how layers are put on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from attrs import evolve
+
+from primus_core.errors import ConfigError
+from primus_core.experiment import Layer, Leaf
+from primus_core.yamlfile import Fields, Node
+
+Tree: TypeAlias = "dict[str, Tree | Leaf]"
+"""Maps by key; a list, a scalar and an empty map are leaves."""
+
+
+def branch(node: Node, layer: Layer | None = None) -> Tree | Leaf:
+    """A node as a tree; ``layer`` replaces the layer of its origins."""
+    if isinstance(node, Fields) and node.entries:
+        return {key: branch(child, layer) for key, child in node.entries.items()}
+    origin = evolve(node.origin, layer=layer) if layer else node.origin
+    return Leaf(value=node.value, text=node.text, origin=origin)
+
+
+def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -> Tree:
+    """A map of parameters as a tree in which ``a.b: 1`` is the same as ``a: {b: 1}``.
+
+    A parameter that is set in both spellings is added to ``errors``.
+    """
+    tree: Tree = {}
+    for key, node in fields.entries.items():
+        value: Tree | Leaf = branch(node, layer)
+        if isinstance(node, Fields) and node.entries:
+            value = parameters(node, layer, errors)
+        if "." not in key and key not in tree:
+            tree[key] = value
+            continue
+        added = nest(key, value)
+        errors.extend(_clashes(tree, added))
+        tree = merge(tree, added)
+    return tree
+
+
+def nest(path: str, value: Tree | Leaf) -> Tree:
+    """A tree with one value at a dotted path."""
+    first, *others = path.split(".")
+    for part in reversed(others):
+        value = {part: value}
+    return {first: value}
+
+
+def merge(base: Tree, top: Tree) -> Tree:
+    """Both trees; where they disagree, the leaf of ``top``, which remembers what it overrode."""
+    merged = dict(base)
+    for key, value in top.items():
+        merged[key] = _over(merged[key], value) if key in merged else value
+    return merged
+
+
+def flatten(tree: Tree, prefix: str = "") -> dict[str, Leaf]:
+    """The leaves by dotted path."""
+    return dict(_leaves(tree, prefix))
+
+
+def section(tree: Tree, key: str) -> Tree:
+    """The map at a key; empty where there is none."""
+    value = tree.get(key, {})
+    return {} if isinstance(value, Leaf) else value
+
+
+def text_of(value: Tree | Leaf | None) -> str:
+    """The text of a scalar as it was written; empty for null and for what is no scalar."""
+    if not isinstance(value, Leaf) or value.value is None:
+        return ""
+    return value.text if isinstance(value.text, str) else str(value.value)
+
+
+def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Leaf]]:
+    for key, value in tree.items():
+        if isinstance(value, Leaf):
+            yield prefix + key, value
+        else:
+            yield from _leaves(value, f"{prefix}{key}.")
+
+
+def _over(base: Tree | Leaf, top: Tree | Leaf) -> Tree | Leaf:
+    if isinstance(base, Leaf):
+        if isinstance(top, Leaf):
+            return evolve(top, overrode=(*top.overrode, evolve(base, overrode=()), *base.overrode))
+        return top
+    if isinstance(top, Leaf):
+        return base if top.value == {} else top
+    return merge(base, top)
+
+
+def _clashes(one: Tree, other: Tree, prefix: str = "") -> Iterator[ConfigError]:
+    for key in [key for key in other if key in one]:
+        first, second = one[key], other[key]
+        if isinstance(first, dict) and isinstance(second, dict):
+            yield from _clashes(first, second, f"{prefix}{key}.")
+        else:
+            yield _twice(prefix + key, _some_leaf(first), _some_leaf(second))
+
+
+def _some_leaf(value: Tree | Leaf) -> Leaf:
+    while not isinstance(value, Leaf):
+        value = next(iter(value.values()))
+    return value
+
+
+def _twice(path: str, first: Leaf, second: Leaf) -> ConfigError:
+    return ConfigError(
+        f"`{path}` is written twice",
+        where=str(second.origin),
+        why=f"it is set on line {first.origin.line} and again on line {second.origin.line}",
+        remedy="keep one of them",
+    )
