@@ -1,0 +1,126 @@
+"""Which checkpoints of a folder are whole. Standard library only: hosts and ranks both ask.
+
+A save goes through three states, each visible after a crash:
+
+1. ``iter_N.saving`` beside the checkpoint says that ``iter_N`` is being written; an older marker in it is gone.
+2. Megatron writes the checkpoint and then its tracker file.
+3. ``iter_N/primus.json`` appears, in one step and last; then the ``.saving`` file goes.
+
+So a checkpoint of ours is whole if and only if it has the marker. Other people's checkpoints have none; for them
+Megatron's own tracker file is believed, unless a ``.saving`` file says that we were overwriting that very checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+MARKER = "primus.json"
+"""Name of the file whose presence makes a checkpoint whole."""
+TRACKER = "latest_checkpointed_iteration.txt"
+"""Megatron's file that names the newest checkpoint."""
+
+_FOLDER = re.compile(r"iter_(\d{7,})")
+
+
+@frozen(kw_only=True)
+class Checkpoint:
+    """One whole checkpoint."""
+
+    folder: Path
+    iteration: int
+    marked: bool = True
+    """Written by Primus; False: only Megatron's tracker file vouches for it."""
+
+
+def checkpoint_folder(save: str | Path, iteration: int) -> Path:
+    """Where Megatron puts the checkpoint of an iteration."""
+    return Path(save) / f"iter_{iteration:07d}"
+
+
+def marked_checkpoints(save: str | Path) -> list[Checkpoint]:
+    """The whole checkpoints that Primus wrote in a folder, oldest first; none when the folder does not exist."""
+    found = [_marked(path) for path in Path(save).glob("iter_*")]
+    return sorted((item for item in found if item), key=lambda item: item.iteration)
+
+
+def newest_checkpoint(folder: str | Path) -> Checkpoint | None:
+    """The newest whole checkpoint of a folder, or None.
+
+    A folder that holds any checkpoint of ours is judged by our markers alone: the tracker file of a folder that we
+    write in may name a checkpoint that a later run began to overwrite.
+    """
+    marked = marked_checkpoints(folder)
+    return marked[-1] if marked else _tracked(Path(folder))
+
+
+def begin_saving(save: str | Path, iteration: int) -> None:
+    """Say that a checkpoint is about to be written. Every rank has to wait for this before it writes."""
+    folder = checkpoint_folder(save, iteration)
+    _saving(folder).parent.mkdir(parents=True, exist_ok=True)
+    _saving(folder).touch()
+    (folder / MARKER).unlink(missing_ok=True)
+
+
+def finish_saving(save: str | Path, iteration: int, facts: Mapping[str, object]) -> Path:
+    """Declare a checkpoint whole; ``facts`` become the marker's content. Returns the checkpoint's folder."""
+    folder = checkpoint_folder(save, iteration)
+    temporary = folder / f".{MARKER}.new"
+    temporary.write_text(json.dumps({"iteration": iteration, **facts}, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(folder / MARKER)
+    _saving(folder).unlink(missing_ok=True)
+    return folder
+
+
+def is_saving(save: str | Path, iteration: int) -> bool:
+    """A checkpoint was begun and not finished."""
+    return _saving(checkpoint_folder(save, iteration)).exists()
+
+
+def tracked_iteration(save: str | Path) -> int | None:
+    """The iteration that Megatron's tracker file names; None without one."""
+    text = _tracker_text(Path(save))
+    return int(text) if text.isdecimal() else None
+
+
+def begin_deleting(save: str | Path, iteration: int) -> None:
+    """Take a checkpoint's marker away before its files go, so that a half-deleted one is never taken."""
+    (checkpoint_folder(save, iteration) / MARKER).unlink(missing_ok=True)
+
+
+def _marked(folder: Path) -> Checkpoint | None:
+    match = _FOLDER.fullmatch(folder.name)
+    if match is None or not (folder / MARKER).is_file():
+        return None
+    return Checkpoint(folder=folder, iteration=int(match[1]))
+
+
+def _tracked(folder: Path) -> Checkpoint | None:
+    iteration = tracked_iteration(folder)
+    if iteration is None:
+        return _release(folder)
+    candidate = checkpoint_folder(folder, iteration)
+    if is_saving(folder, iteration) or not candidate.is_dir():
+        return None
+    return Checkpoint(folder=candidate, iteration=iteration, marked=False)
+
+
+def _release(folder: Path) -> Checkpoint | None:
+    """A published checkpoint: weights only, and no iteration to continue from."""
+    released = _tracker_text(folder) == "release" and (folder / "release").is_dir()
+    return Checkpoint(folder=folder / "release", iteration=0, marked=False) if released else None
+
+
+def _tracker_text(folder: Path) -> str:
+    try:
+        return (folder / TRACKER).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _saving(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.saving")

@@ -1,0 +1,138 @@
+"""From the plan's native values to Megatron's `argparse.Namespace`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from primus_core.errors import ConfigError
+from primus_core.experiment import Value
+
+_FOREIGN_LOOPS = {
+    "perform_rl_step": "it needs a rollout engine",
+    "sft": "this trainer pre-trains on token files",
+    "fim_data": "this trainer pre-trains on plain token files",
+    "dataloader_inter_document_masking": "this trainer does not pack documents; use reset_attention_mask",
+    "hybrid_context_parallel": "it needs packed documents",
+    "hybrid_layer_pattern": "this trainer builds GPT models",
+    "hybrid_override_pattern": "this trainer builds GPT models",
+    "logits_save_dir": "this trainer does not record logits",
+    "yaml_cfg": "the experiment file takes its place",
+}
+"""Parameters that ask for another training loop than ours; ignoring them would train something else."""
+
+
+def build_namespace(native: Mapping[str, Value]) -> argparse.Namespace:
+    """Megatron's defaults with the given values set, not yet validated.
+
+    Megatron takes the rank and the number of ranks from the environment here.
+
+    Raises:
+        ConfigError: a name that this Megatron does not know, a value that it does not accept, or a request that this
+            trainer cannot honour.
+    """
+    from megatron.training import arguments
+
+    parsers: list[argparse.ArgumentParser] = []
+
+    def keep(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        parsers.append(parser)
+        return parser
+
+    with _no_command_line():
+        args: argparse.Namespace = arguments.parse_args(extra_args_provider=keep)
+    actions = _actions(parsers[0])
+    for name, value in native.items():
+        setattr(args, name, _accepted(name, value, actions.get(name), args))
+    # Megatron notes this before our values are in.
+    args._is_global_batch_size_explicitly_specified = args.global_batch_size is not None
+    # A causal mask needs no tensor: every attention implementation has it built in.
+    args.create_attention_mask_in_dataloader = bool(args.reset_attention_mask)
+    return args
+
+
+def validate(args: argparse.Namespace) -> None:
+    """Let Megatron check the values and derive others from them.
+
+    Raises:
+        ConfigError: Megatron refuses them; with its own words.
+    """
+    from megatron.training.arguments import validate_args
+
+    _limit_device_queues(args)
+    try:
+        validate_args(args, {})
+    except (AssertionError, ValueError, RuntimeError) as error:
+        raise ConfigError(
+            "Megatron refuses this configuration",
+            where="validate_args",
+            why=str(error) or _source_line(error),
+            remedy="Change the parameters that the message names.",
+        ) from error
+
+
+def _limit_device_queues(args: argparse.Namespace) -> None:
+    """Megatron's overlap of tensor and context parallelism relies on the order of one device queue.
+
+    The driver reads the variable when the device is first used, which comes later. The user's own value stays.
+    """
+    sharded = args.use_torch_fsdp2 or args.use_megatron_fsdp
+    if not sharded and max(args.tensor_model_parallel_size, args.context_parallel_size) > 1:
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "1")
+
+
+def refuse_other_loops(args: argparse.Namespace) -> None:
+    """Stop on a parameter that asks for a training loop that this back end does not have.
+
+    Raises:
+        ConfigError: naming the parameter and the reason.
+    """
+    for name, why in _FOREIGN_LOOPS.items():
+        if getattr(args, name, None):
+            raise ConfigError(f"{name} is not supported", where=name, why=why, remedy=f"Remove {name}.")
+
+
+@contextmanager
+def _no_command_line() -> Iterator[None]:
+    """Hide our own arguments from a parser that reads `sys.argv`."""
+    argv = sys.argv
+    sys.argv = argv[:1]
+    try:
+        yield
+    finally:
+        sys.argv = argv
+
+
+def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """The first action of each destination: the one that takes a value where there are several."""
+    found: dict[str, argparse.Action] = {}
+    for action in parser._actions:
+        found.setdefault(action.dest, action)
+    return found
+
+
+def _accepted(name: str, value: Value, action: argparse.Action | None, args: argparse.Namespace) -> Any:
+    """The value as Megatron's own parser would store it: enumerations and special types are made from text."""
+    if action is None and not hasattr(args, name):
+        raise ConfigError(f"{name} is no parameter of the installed Megatron", where=name)
+    if isinstance(value, list):
+        return [_accepted(name, item, action, args) for item in value]
+    convert = action.type if action else None
+    if not isinstance(value, str) or not callable(convert):
+        return value
+    try:
+        return convert(value)
+    except (ValueError, TypeError, KeyError, AssertionError, argparse.ArgumentTypeError) as error:
+        raise ConfigError(f"{name}: {value!r} is not accepted", where=name, why=str(error)) from error
+
+
+def _source_line(error: BaseException) -> str:
+    """The text of the assertion itself, for those that have no message."""
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    return (frames[-1].line or type(error).__name__) if frames else type(error).__name__

@@ -1,0 +1,100 @@
+"""One row of metrics for each iteration, measured around Megatron's `train_step`."""
+
+from __future__ import annotations
+
+import functools
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from primus_backend_megatron.rank.session import CURRENT, Session
+
+_LOSS = "lm loss"
+_LOSSES, _GRAD_NORM = 0, 5
+"""Places in what `train_step` returns."""
+
+
+def measured_train_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory of the patch: the same step, and a row of metrics for it.
+
+    The learning rate is read before the step, because Megatron's own log shows the next step's.
+    """
+
+    @functools.wraps(original)
+    def train_step(
+        forward_step: object, data: object, model: object, optimizer: Any, *rest: Any, **options: Any
+    ) -> Any:
+        session = CURRENT.get(None)
+        if session is None:
+            return original(forward_step, data, model, optimizer, *rest, **options)
+        session.rank.phase("train")
+        rate = learning_rate(optimizer)
+        start = time.perf_counter()
+        result = original(forward_step, data, model, optimizer, *rest, **options)
+        report(session, result, rate, start)
+        return result
+
+    return train_step
+
+
+def report(session: Session, result: Sequence[Any], rate: float | None, start: float) -> None:
+    """Write the row of one finished step."""
+    from megatron.training import get_args
+
+    args = get_args()
+    losses = result[_LOSSES]
+    # `item` waits for the device, so the clock is read after it.
+    session.loss = float(losses[_LOSS].item()) if _LOSS in losses else None
+    session.iteration = args.curr_iteration + 1
+    seconds = time.perf_counter() - start
+    grad_norm = result[_GRAD_NORM]
+    session.rank.metrics(
+        {
+            "time": time.time(),
+            "run_id": session.plan.run_id,
+            "rank": session.rank.rank,
+            "iteration": session.iteration,
+            "train_iters": args.train_iters,
+            "loss": session.loss,
+            "lr": rate,
+            "grad_norm": None if grad_norm is None else float(grad_norm),
+            "step_seconds": seconds,
+            "memory_bytes": peak_memory(session.plan.target.accelerator),
+            "mfu": None,
+            **throughput(args, seconds),
+        }
+    )
+
+
+def throughput(args: Namespace, seconds: float) -> dict[str, float | int]:
+    """Tokens and floating-point operations of the step that just ended, by Megatron's own count."""
+    from megatron.core.num_microbatches_calculator import get_num_microbatches
+    from megatron.training.training import num_floating_point_operations
+
+    samples = args.micro_batch_size * args.data_parallel_size * get_num_microbatches()
+    operations = num_floating_point_operations(args, samples)
+    return {
+        "tokens": (args.consumed_train_samples + samples) * args.seq_length,
+        "tokens_per_second": samples * args.seq_length / seconds,
+        "tflops": operations / (seconds * 1e12 * args.world_size),
+    }
+
+
+def learning_rate(optimizer: Any) -> float | None:
+    """Of the parameter groups that follow the schedule; None on a rank without parameters."""
+    from megatron.core.optimizer_param_scheduler import get_canonical_lr_for_logging
+
+    rate = get_canonical_lr_for_logging(optimizer.param_groups) if optimizer is not None else None
+    return None if rate is None else float(rate)
+
+
+def peak_memory(accelerator: str) -> int:
+    """Bytes: the device's largest allocation so far; on a CPU the process's largest resident set."""
+    if accelerator == "cpu":
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    import torch
+
+    return int(torch.cuda.max_memory_allocated())

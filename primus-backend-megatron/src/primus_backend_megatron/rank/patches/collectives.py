@@ -1,0 +1,65 @@
+"""What gloo needs and NCCL does not."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+def gloo_group(original: Function) -> Function:
+    """Factory for `new_group` and `init_process_group`: always gloo, without options that are NCCL's."""
+
+    @functools.wraps(original)
+    def make_group(*args: Any, **options: Any) -> Any:
+        if options.get("backend") not in (None, "gloo", "fake"):
+            options["backend"] = "gloo"
+        options.pop("pg_options", None)
+        options.pop("device_id", None)
+        return original(*args, **options)
+
+    return make_group
+
+
+def sending_aliases(original: Function) -> Function:
+    """Factory for Megatron's two ways to exchange activations: send aliases that keep their storage.
+
+    Megatron frees a sent activation by putting another storage into the same tensor while the send is on its way.
+    On a CUDA stream the order of operations makes that harmless; gloo would send the new storage.
+    """
+
+    @functools.wraps(original)
+    def exchange(*, tensor_send_prev: Any, tensor_send_next: Any, **options: Any) -> Any:
+        return original(tensor_send_prev=_alias(tensor_send_prev), tensor_send_next=_alias(tensor_send_next), **options)
+
+    return exchange
+
+
+def _alias(tensor: Any) -> Any:
+    return None if tensor is None else tensor.detach()
+
+
+def all_to_all_lists(original: Function) -> Function:
+    """Factory for `all_to_all_single`: split sizes as lists of int.
+
+    Megatron's MoE dispatcher makes lists of them only for CUDA tensors.
+    """
+
+    @functools.wraps(original)
+    def all_to_all_single(
+        output: Any,
+        source: Any,
+        output_split_sizes: Any = None,
+        input_split_sizes: Any = None,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        return original(output, source, _list(output_split_sizes), _list(input_split_sizes), *args, **options)
+
+    return all_to_all_single
+
+
+def _list(sizes: Any) -> list[int] | None:
+    return sizes if sizes is None or isinstance(sizes, list) else [int(size) for size in sizes]

@@ -1,0 +1,229 @@
+"""`torch.cuda` answered by the CPU. `torch.cuda.is_available` is left alone: it stays False."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+CPU = torch.device("cpu")
+Function = Callable[..., Any]
+
+
+class Stream:
+    """A queue of work on a device that has finished every operation when it returns."""
+
+    cuda_stream = 0
+    device = CPU
+
+    def __init__(self, *args: object, **options: object) -> None:
+        pass
+
+    def wait_stream(self, stream: object) -> None:
+        pass
+
+    def wait_event(self, event: object) -> None:
+        pass
+
+    def record_event(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        return (0, 0)
+
+
+class Event:
+    """A point in a stream: here, a time."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        self._at = 0.0
+
+    def record(self, stream: object = None) -> None:
+        self._at = time.perf_counter()
+
+    def wait(self, stream: object = None) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: Event) -> float:
+        """Milliseconds."""
+        return (other._at - self._at) * 1000
+
+
+def nothing(original: Function) -> Function:
+    """Factory: a function that has nothing to do on a CPU."""
+
+    def no_effect(*args: object, **options: object) -> None:
+        return None
+
+    return no_effect
+
+
+def zero(original: Function) -> Function:
+    """Factory: an amount of device memory, of which there is none."""
+
+    def no_bytes(*args: object, **options: object) -> int:
+        return 0
+
+    return no_bytes
+
+
+def no(original: Function) -> Function:
+    """Factory: a question about CUDA graphs, which are never captured."""
+
+    def false(*args: object, **options: object) -> bool:
+        return False
+
+    return false
+
+
+def identity_compile(original: Function) -> Function:
+    """Factory: `torch.compile`, as a call or as a decorator, that leaves functions as they are."""
+
+    def compile(model: Function | None = None, *args: object, **options: object) -> Any:
+        return model if model is not None else (lambda function: function)
+
+    return compile
+
+
+def current_device(original: Function) -> Function:
+    """Factory: the CPU, as a device, which every ``device=`` and ``Tensor.to`` takes."""
+
+    def current_device() -> torch.device:
+        return CPU
+
+    return current_device
+
+
+def device_count(original: Function) -> Function:
+    """Factory: one device for each rank; Megatron sets up its process groups only where there is one."""
+
+    def device_count() -> int:
+        return 1
+
+    return device_count
+
+
+def device_properties(original: Function) -> Function:
+    """Factory: what Megatron asks to choose kernels: none of them is for a CPU."""
+
+    def get_device_properties(device: object = None) -> SimpleNamespace:
+        return SimpleNamespace(name="cpu", major=0, minor=0, total_memory=0, multi_processor_count=1)
+
+    return get_device_properties
+
+
+def device_capability(original: Function) -> Function:
+    """Factory: recent enough for the checks of settings that have a CPU implementation too."""
+
+    def get_device_capability(device: object = None) -> tuple[int, int]:
+        return (8, 0)
+
+    return get_device_capability
+
+
+def memory_stats(original: Function) -> Function:
+    """Factory: counters of an allocator that does nothing."""
+
+    def memory_stats(device: object = None) -> dict[str, int]:
+        from collections import defaultdict
+
+        return defaultdict(int)
+
+    return memory_stats
+
+
+def stream_class(original: type) -> type[Stream]:
+    """Factory."""
+    return Stream
+
+
+def event_class(original: type) -> type[Event]:
+    """Factory."""
+    return Event
+
+
+def current_stream(original: Function) -> Function:
+    """Factory: the only stream."""
+    only = Stream()
+
+    def current_stream(device: object = None) -> Stream:
+        return only
+
+    return current_stream
+
+
+def stream_context(original: Function) -> Function:
+    """Factory: `torch.cuda.stream` and `torch.cuda.device`: nothing to switch."""
+
+    def enter(target: object = None) -> AbstractContextManager[object]:
+        return contextlib.nullcontext(target)
+
+    return enter
+
+
+def call_now(original: Function) -> Function:
+    """Factory: `_lazy_call`, which else waits for a CUDA start-up that never comes."""
+
+    def _lazy_call(callback: Callable[[], None], **options: object) -> None:
+        callback()
+
+    return _lazy_call
+
+
+def get_rng_state(original: Function) -> Function:
+    """Factory: the CPU's generator is the device's."""
+
+    def get_rng_state(device: object = None) -> torch.Tensor:
+        return torch.default_generator.get_state()
+
+    return get_rng_state
+
+
+def set_rng_state(original: Function) -> Function:
+    """Factory: see `get_rng_state`."""
+
+    def set_rng_state(state: torch.Tensor, device: object = None) -> None:
+        torch.default_generator.set_state(state)
+
+    return set_rng_state
+
+
+def manual_seed(original: Function) -> Function:
+    """Factory: see `get_rng_state`."""
+
+    def manual_seed(seed: int) -> None:
+        torch.default_generator.manual_seed(int(seed))
+
+    return manual_seed
+
+
+class Generators:
+    """`torch.cuda.default_generators` with the one generator under every index."""
+
+    def __getitem__(self, index: object) -> torch.Generator:
+        return torch.default_generator
+
+
+def default_generators(original: tuple[()]) -> Generators:
+    """Factory: see `get_rng_state`."""
+    return Generators()

@@ -1,0 +1,118 @@
+"""Patches of Megatron's checkpointing, so that a half-written or half-deleted checkpoint is never taken for whole."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from primus_backend_megatron.checkpoints import (
+    begin_deleting,
+    begin_saving,
+    checkpoint_folder,
+    finish_saving,
+    is_saving,
+    tracked_iteration,
+)
+from primus_backend_megatron.rank.session import CURRENT, Session
+
+
+def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory: `save_checkpoint` that announces a checkpoint before it is written and marks it when it is whole."""
+
+    @functools.wraps(original)
+    def save_checkpoint(iteration: int, *rest: Any, **options: Any) -> Any:
+        session = CURRENT.get(None)
+        if session is None or options.get("non_persistent_ckpt"):
+            return original(iteration, *rest, **options)
+        session.rank.phase("save")
+        _announce(session, iteration)
+        result = original(iteration, *rest, **options)
+        session.unfinished_saves.append(iteration)
+        if not _args().async_save:
+            _finish(session)
+        return result
+
+    return save_checkpoint
+
+
+def marking_finalize(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory: `maybe_finalize_async_save` that marks the checkpoints that the background has completed."""
+
+    @functools.wraps(original)
+    def maybe_finalize_async_save(*args: Any, **options: Any) -> Any:
+        from megatron.training.async_utils import is_empty_async_queue
+
+        result = original(*args, **options)
+        session = CURRENT.get(None)
+        if session is not None and session.unfinished_saves and is_empty_async_queue():
+            _finish(session)
+        return result
+
+    return maybe_finalize_async_save
+
+
+def unmarking_delete(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory: the deletion of an old checkpoint, which takes its marker first.
+
+    Megatron deletes right after it has completed the next checkpoint and before `save_checkpoint` returns, in a
+    thread or a process of its own: so the next one is marked here if it is not yet.
+    """
+
+    @functools.wraps(original)
+    def delete(save: str, iteration: int, *rest: Any, **options: Any) -> Any:
+        _mark_tracked(save)
+        begin_deleting(save, iteration)
+        return original(save, iteration, *rest, **options)
+
+    return delete
+
+
+def _announce(session: Session, iteration: int) -> None:
+    from torch import distributed
+
+    if session.rank.rank == 0:
+        begin_saving(_args().save, iteration)
+    distributed.barrier()
+
+
+def _finish(session: Session) -> None:
+    """Rank 0 marks; the others only note the folder. Megatron has synchronized the ranks before."""
+    save = _args().save
+    for iteration in session.unfinished_saves:
+        if session.rank.rank == 0:
+            _mark(save, iteration)
+        session.checkpoint = str(checkpoint_folder(save, iteration))
+        session.rank.log("info", "checkpoint complete", iteration=iteration, folder=session.checkpoint)
+    session.unfinished_saves.clear()
+
+
+def _mark_tracked(save: str) -> None:
+    iteration = tracked_iteration(save)
+    if iteration is not None and is_saving(save, iteration):
+        _mark(save, iteration)
+
+
+def _mark(save: str, iteration: int) -> None:
+    args = _args()
+    facts = {
+        "time": time.time(),
+        "world_size": args.world_size,
+        "layout": {
+            "tensor": args.tensor_model_parallel_size,
+            "pipeline": args.pipeline_model_parallel_size,
+            "context": args.context_parallel_size,
+            "expert": args.expert_model_parallel_size,
+            "data": args.data_parallel_size,
+        },
+        "format": args.ckpt_format,
+        "tokens": args.consumed_train_samples * args.seq_length,
+    }
+    finish_saving(save, iteration, facts)
+
+
+def _args() -> Any:
+    from megatron.training import get_args
+
+    return get_args()

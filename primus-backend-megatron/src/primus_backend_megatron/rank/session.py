@@ -1,0 +1,30 @@
+"""The run that this process trains, for code that the library calls and that gets no argument of ours."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from attrs import define, field
+
+from primus_core.contract import RankContext
+from primus_core.plan import RunPlan
+
+
+@define(kw_only=True)
+class Session:
+    """One training run in one rank."""
+
+    plan: RunPlan
+    rank: RankContext
+    iteration: int = 0
+    """The last finished one."""
+    loss: float | None = None
+    """Of the last finished iteration; None on ranks that do not compute it."""
+    unfinished_saves: list[int] = field(factory=list)
+    """Iterations whose checkpoints are still being written in the background."""
+    checkpoint: str | None = None
+    """Folder of the last whole checkpoint, as far as this rank knows."""
+
+
+CURRENT: ContextVar[Session] = ContextVar("primus_megatron_session")
+"""Set by `primus_backend_megatron.rank.train.run`. Patches do nothing of their own while it is unset."""

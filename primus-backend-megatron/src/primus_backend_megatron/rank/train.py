@@ -1,0 +1,145 @@
+"""The task's entry: train a GPT model with `megatron.training`."""
+
+from __future__ import annotations
+
+import functools
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from primus_backend_megatron.rank import arguments
+from primus_backend_megatron.rank.data import (
+    Provider,
+    Sources,
+    Vocabulary,
+    mock_vocabulary,
+    prepared_sources,
+    prepared_vocabulary,
+)
+from primus_backend_megatron.rank.resume import choose_checkpoint
+from primus_backend_megatron.rank.session import CURRENT, Session
+from primus_core.contract import RankContext
+from primus_core.errors import ConfigError, RunError
+from primus_core.plan import RunPlan
+
+
+def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Train as the plan's translation says, in every rank at once.
+
+    Returns:
+        ``iteration`` (the last finished one), ``loss`` (its loss; None on ranks that do not compute it) and
+        ``checkpoint`` (folder of the last whole one; None without any).
+
+    Raises:
+        ConfigError: a native value that Megatron or this trainer does not accept.
+        RunError: there is no checkpoint to load, or Megatron ended the run with a failure.
+    """
+    session = Session(plan=plan, rank=rank)
+    token = CURRENT.set(session)
+    try:
+        _train(session)
+    finally:
+        CURRENT.reset(token)
+    rank.phase("done")
+    return {"iteration": session.iteration, "loss": session.loss, "checkpoint": session.checkpoint}
+
+
+def _train(session: Session) -> None:
+    rank = session.rank
+    rank.phase("import")
+    import megatron.training.training  # noqa: F401  # the slow part, told apart from what follows
+
+    rank.phase("init")
+    args = _namespace(session)
+    vocabulary, sources = _data(args, session)
+    args.vocab_size = args.vocab_size or vocabulary.vocab_size
+    arguments.validate(args)
+    _pad_vocabulary(args)
+    provider = Provider(
+        args=args,
+        vocabulary=vocabulary,
+        sources=sources,
+        cache=_index_cache(session),
+        on_start=functools.partial(rank.phase, "data"),
+    )
+    _pretrain(args, provider)
+
+
+def _namespace(session: Session) -> Namespace:
+    """The values of the plan, with the checkpoint to start from."""
+    native = _native(session.plan)
+    args = arguments.build_namespace(native)
+    arguments.refuse_other_loops(args)
+    wanted = bool(session.plan.settings.values.get("auto_continue_train"))
+    checkpoint = choose_checkpoint(args, auto_continue=wanted)
+    if checkpoint:
+        session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
+        session.rank.notice(f"continuing from {checkpoint.folder}")
+    if args.use_checkpoint_args:
+        from megatron.training.checkpointing import load_args_from_checkpoint
+
+        load_args_from_checkpoint(args, load_arg="pretrained_checkpoint")
+        load_args_from_checkpoint(args)
+    return args
+
+
+def _native(plan: RunPlan) -> Mapping[str, Any]:
+    if plan.translation is None:
+        raise RunError("the plan has no translation: there is nothing to train")
+    return plan.translation.native
+
+
+def _data(args: Namespace, session: Session) -> tuple[Vocabulary, Sources | None]:
+    """The vocabulary and the token files; no files for generated data."""
+    if args.mock_data:
+        if not args.vocab_size:
+            raise ConfigError("mock_data needs a vocabulary size", where="vocab_size", remedy="Set vocab_size.")
+        return mock_vocabulary(args.vocab_size), None
+    prepared = session.rank.prepared("data")
+    return prepared_vocabulary(prepared), prepared_sources(prepared, args.split)
+
+
+def _pad_vocabulary(args: Namespace) -> None:
+    """Rows of the embedding: the vocabulary, rounded up so that every tensor-parallel rank gets as many.
+
+    Megatron does this while it builds a tokenizer, which we never let it do.
+    """
+    if args.padded_vocab_size is None:
+        multiple = args.make_vocab_size_divisible_by * args.tensor_model_parallel_size
+        args.padded_vocab_size = -(-args.vocab_size // multiple) * multiple
+
+
+def _index_cache(session: Session) -> str:
+    """Where Megatron keeps the sample order of each data set: in the workspace, whoever owns the token files."""
+    experiment = session.plan.experiment
+    root = Path(experiment.workspace) if experiment else Path(session.plan.run_dir)
+    return str(root / "cache" / "megatron-indices")
+
+
+def _pretrain(args: Namespace, provider: Provider) -> None:
+    from megatron.core.enums import ModelType
+    from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
+    from megatron.training.global_vars import set_global_variables
+    from megatron.training.training import pretrain
+    from torch import distributed
+
+    from primus_backend_megatron.rank.step import forward_step
+
+    set_global_variables(args, build_tokenizer=False)
+    config = pretrain_cfg_container_from_args(args, gpt_config_from_args(args))
+    try:
+        pretrain(config, provider, ModelType.encoder_or_decoder, forward_step)
+    except SystemExit as end:
+        _check_exit(end.code)
+    # Without this gloo and NCCL complain about their peers while the processes end.
+    distributed.destroy_process_group()
+
+
+def _check_exit(code: object) -> None:
+    """Megatron leaves by `sys.exit` when it was asked to end early, which is no failure."""
+    if code not in (None, 0):
+        raise RunError(
+            f"Megatron ended the run with status {code}",
+            why="16: restart to repeat a doubtful step; 17: a doubtful step was repeated" if code in (16, 17) else "",
+        )

@@ -1,0 +1,154 @@
+"""A process that has imported torch and patched Megatron once, and forks ranks from that state on request.
+
+Started by `ranks.py`; one JSON request a line on standard input, one JSON answer a line on standard output:
+``{"plan": ..., "folder": ..., "world": 2, "entry": "module:function", "kill": [iteration, delay]}`` ->
+``{"codes": [...]}``. A rank's output goes to ``folder/rank-N.txt``, what it reports to ``folder/rank-N.jsonl``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+from primus_core.codec import from_json
+from primus_core.patching import apply_patches, verify
+from primus_core.plan import RunPlan
+
+warnings.simplefilter("ignore")
+
+
+class Rank:
+    """A rank's context that writes everything it is told to a file of JSON lines."""
+
+    def __init__(self, rank: int, world: int, folder: Path | None, prepared: dict[str, Any] | None = None) -> None:
+        self.rank = self.local_rank = rank
+        self.world_size = world
+        self.env = dict(os.environ)
+        self._file = (folder / f"rank-{rank}.jsonl").open("a") if folder else None
+        self._prepared = prepared or {}
+        self.phases: list[str] = []
+
+    def _write(self, kind: str, **values: object) -> None:
+        if self._file:
+            self._file.write(json.dumps({"kind": kind, **values}, default=str) + "\n")
+            self._file.flush()
+
+    def phase(self, name: str) -> None:
+        if self.phases[-1:] != [name]:
+            self.phases.append(name)
+            self._write("phase", name=name)
+
+    def metrics(self, row: dict[str, object]) -> None:
+        self._write("metrics", **row)
+
+    def progress(self, what: str, done: int, total: int | None, unit: str) -> None:
+        self._write("progress", what=what, done=done, total=total, unit=unit)
+
+    def log(self, level: str, event: str, **values: object) -> None:
+        self._write("record", level=level, event=event, **values)
+
+    def notice(self, text: str) -> None:
+        self._write("notice", text=text)
+
+    def prepared(self, name: str) -> dict[str, Any]:
+        return dict(self._prepared[name])
+
+
+def child(request: dict[str, Any], rank: int) -> int:
+    folder = Path(request["folder"])
+    out = os.open(folder / f"rank-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    world = request["world"]
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(request["port"]))
+    context = Rank(rank, world, folder, request.get("prepared"))
+    module, _, name = request["entry"].partition(":")
+    try:
+        result = getattr(importlib.import_module(module), name)(from_json(RunPlan, request["plan"]), context)
+    except BaseException as error:  # noqa: BLE001  # reported to the test, whatever it is
+        traceback.print_exc()
+        fields = {key: str(getattr(error, key, "")) for key in ("what", "where", "why", "remedy")}
+        context._write("error", type=type(error).__name__, text=str(error), **fields)
+        return 1
+    context._write("result", value=result)
+    return 0
+
+
+def serve(request: dict[str, Any]) -> dict[str, Any]:
+    pids = []
+    for rank in range(request["world"]):
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            code = child(request, rank)
+            sys.stdout.flush()
+            os._exit(code)
+        pids.append(pid)
+    if request.get("kill"):
+        _kill_when(pids, Path(request["folder"]), request["kill"])
+    codes = []
+    for pid in pids:
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        if codes[-1] != 0:
+            time.sleep(0.3)
+            for other in pids[len(codes) :]:
+                os.kill(other, signal.SIGKILL)
+    return {"codes": codes}
+
+
+def _kill_when(pids: list[int], folder: Path, text: str) -> None:
+    """SIGKILL all ranks as soon as rank 0 has reported a line that contains a text."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            if text in (folder / "rank-0.jsonl").read_text():
+                break
+        except OSError:
+            pass
+        time.sleep(0.002)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    plan = from_json(RunPlan, sys.stdin.readline())
+    start = time.perf_counter()
+    import torch
+
+    imported = time.perf_counter()
+    torch.set_num_threads(1)
+    report = apply_patches(plan, Rank(0, 1, None))
+    verify(plan, report)
+    ledger = [result.id for result in report.results]
+    for late in ("megatron.core.dist_checkpointing.strategies.torch", "megatron.training.argument_utils"):
+        importlib.import_module(late)
+    times = {"torch": imported - start, "patching": time.perf_counter() - imported}
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in _answers(answer, {"ready": ledger, "seconds": times}):
+        _say(answer, serve(json.loads(line)))
+
+
+def _answers(answer: Any, first: dict[str, Any]) -> Any:
+    _say(answer, first)
+    return sys.stdin
+
+
+def _say(answer: Any, what: dict[str, Any]) -> None:
+    answer.write(json.dumps(what) + "\n")
+    answer.flush()
+
+
+if __name__ == "__main__":
+    main()
