@@ -1,0 +1,51 @@
+"""Peak arithmetic rates of accelerators, by the name that the device reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from attrs import frozen
+
+Precision = Literal["bf16", "fp32"]
+
+
+@frozen(kw_only=True)
+class AcceleratorModel:
+    """Published figures of one model, without sparsity."""
+
+    model: str
+    names: tuple[str, ...]
+    """Parts of the device names that identify the model."""
+    bf16_tflops: float
+    """Peak of matrix operations in bfloat16 (and float16), TFLOP/s a device."""
+    fp32_tflops: float
+    """Peak of operations in float32 without reduced-precision formats, TFLOP/s a device."""
+    source: str
+
+
+@cache
+def accelerator_models() -> tuple[AcceleratorModel, ...]:
+    """Every model of the data file."""
+    rows = json.loads((Path(__file__).parent / "accelerators.json").read_text(encoding="utf-8"))
+    return tuple(AcceleratorModel(model=model, **{**row, "names": tuple(row["names"])}) for model, row in rows.items())
+
+
+def find_model(device_name: str) -> AcceleratorModel | None:
+    """The model of a device by its reported name (``AMD Instinct MI300X``); None for one that is not in the file."""
+    return next((model for model in accelerator_models() if _is_named(model, device_name)), None)
+
+
+def peak_flops(device_name: str, precision: Precision) -> float | None:
+    """Peak rate of a device in FLOP/s; None where it is not known, so that no utilization is made up."""
+    model = find_model(device_name)
+    if model is None:
+        return None
+    return (model.bf16_tflops if precision == "bf16" else model.fp32_tflops) * 1e12
+
+
+def _is_named(model: AcceleratorModel, device_name: str) -> bool:
+    return any(re.search(rf"\b{re.escape(name)}\b", device_name) for name in model.names)
