@@ -1,0 +1,83 @@
+"""How events look on the console: pure functions from an event to one line of text.
+
+The rank's parent uses them for plain output, ``primus run`` for what it renders itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from primus_core.log.events import Event
+from primus_core.log.records import body, one_line
+
+_HIDDEN_VALUES = frozenset({"traceback"})
+
+
+def line(event: Event) -> str | None:
+    """The line for an event; None for a kind that the console does not show."""
+    kind = event.get("kind")
+    if kind == "metrics":
+        return metrics_line(event["row"])
+    if kind == "progress":
+        return progress_line(event)
+    if kind == "notice":
+        return one_line(str(event["text"]))
+    return record_line(event) if kind == "record" else None
+
+
+def metrics_line(row: Mapping[str, Any]) -> str:
+    """``iteration 20/100  loss 3.412  lr 9.8e-04  grad norm 1.21  18,400 tokens/s  0.111 s/step  9 s left``."""
+    parts = [
+        f"iteration {row['iteration']}" + (f"/{row['train_iters']}" if row.get("train_iters") else ""),
+        _figure("loss ", row.get("loss"), ".4g", keep_zeros=True),
+        _figure("lr ", row.get("lr"), ".1e"),
+        _figure("grad norm ", row.get("grad_norm"), ".3g"),
+        _figure("", row.get("tokens_per_second"), ",.0f", " tokens/s"),
+        _figure("", row.get("step_seconds"), ".3g", " s/step"),
+        time_left(row),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def time_left(row: Mapping[str, Any]) -> str:
+    """``9 s left``, if the rest goes as this step did; empty when nothing is left or known."""
+    seconds, last, done = row.get("step_seconds"), row.get("train_iters"), row.get("iteration")
+    if not isinstance(seconds, int | float) or not last or not done or done >= last:
+        return ""
+    return f"{duration((last - done) * seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """``9 s``, ``4 min 10 s``, ``2 h 05 min``, ``3 d 04 h``."""
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24:02d} h"
+
+
+def progress_line(event: Event) -> str:
+    """``tokenizing  1,200,000/4,800,000 bytes  25 %``."""
+    done, total, unit = event["done"], event.get("total"), event["unit"]
+    if not total:
+        return f"{one_line(event['what'])}  {done:,} {unit}"
+    return f"{one_line(event['what'])}  {done:,}/{total:,} {unit}  {done * 100 // total} %"
+
+
+def record_line(event: Event) -> str:
+    """``warning, rank 1: event key=value``."""
+    values = {key: value for key, value in event.get("values", {}).items() if key not in _HIDDEN_VALUES}
+    return f"{event['level']}, rank {event.get('rank', '?')}: {body(str(event['event']), values)}"
+
+
+def _figure(before: str, value: object, spec: str, after: str = "", *, keep_zeros: bool = False) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"{before}{value}{after}"
+    # `#` keeps the number of digits constant, so that a column of losses is easy to read
+    return f"{before}{value:{'#' + spec if keep_zeros else spec}}{after}"

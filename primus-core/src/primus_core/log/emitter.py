@@ -1,0 +1,42 @@
+"""The child's end of the events pipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from primus_core.log.events import Event, encode
+
+
+class Emitter:
+    """Writes whole events to a pipe, from any thread.
+
+    The parent always drains the pipe, so a write waits for at most as long as the parent needs.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._renew_lock()
+        # a helper process that is forked while another thread writes would wait for the lock for ever
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def emit(self, event: Event) -> None:
+        """Write one event.
+
+        Raises:
+            OSError: the parent is gone; the rank is about to be killed.
+        """
+        line = memoryview(encode(event))
+        with self._lock:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+
+    def record(self, level: str, event: str, source: str, values: Event) -> None:
+        """Write a record of now."""
+        self.emit(
+            {"kind": "record", "t": time.time(), "level": level, "event": event, "source": source, "values": values}
+        )
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.RLock()

@@ -1,0 +1,114 @@
+"""How a rank ended: its report, torchrun's error file and a word for the log."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from primus_core.rank.files import pretty, replace_file
+from primus_core.rank.planfile import Brief
+from primus_core.rank.state import State
+
+_LOST_PEER = re.compile(r"Connection (closed|reset)|Broken pipe|Socket Timeout|remote process exited")
+_FATAL = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
+_STACK_CHARACTERS = 8000
+
+
+class Ending(NamedTuple):
+    """The end of a child."""
+
+    exit_code: int
+    """As a shell reports it."""
+    signal: str | None
+    told_to_end: str | None
+    """The signal that asked it to end before it ended."""
+    started: float
+    ended: float
+    """Seconds since the epoch."""
+    peak_bytes: int
+    stack: str
+    """What faulthandler wrote when the child crashed."""
+
+    def failure(self, state: State) -> Mapping[str, str] | None:
+        """The exception, or the crash as if it were one."""
+        if state.failure is None and self.signal in _FATAL:
+            text = self.stack.partition("\n")[0] or f"killed by {self.signal}"
+            return {"type": str(self.signal), "text": text, "traceback": self.stack}
+        return state.failure
+
+    def describe(self, state: State) -> str:
+        """One sentence on an end that is no success."""
+        failure = self.failure(state)
+        if failure is not None:
+            return f"{failure['type']}: {failure['text']}"
+        how = f"killed by {self.signal}" if self.signal else f"ended with exit code {self.exit_code}"
+        return f"{how} in {state.where}"
+
+
+def ending_of(
+    status: int, *, told_to_end: str | None, started: float, ended: float, peak_bytes: int, stack: str
+) -> Ending:
+    """From the status that ``wait`` gives."""
+    killed = os.WIFSIGNALED(status)
+    number = os.WTERMSIG(status) if killed else 0
+    return Ending(
+        exit_code=128 + number if killed else os.WEXITSTATUS(status),
+        signal=_name(number) if killed else None,
+        told_to_end=told_to_end,
+        started=started,
+        ended=ended,
+        peak_bytes=peak_bytes,
+        stack=stack[-_STACK_CHARACTERS:],
+    )
+
+
+def write_report(brief: Brief, host: str, state: State, ending: Ending) -> None:
+    """Write `primus_core.outcome.RankReport` as `primus_core.codec` reads it."""
+    report = {
+        "run_id": brief.run_id,
+        "rank": brief.rank,
+        "host": host,
+        "phase": state.phase,
+        "iteration": state.iteration,
+        "exit_code": ending.exit_code,
+        "signal": ending.signal,
+        "signalled_first": ending.told_to_end is not None,
+        "failure": ending.failure(state),
+        "started": ending.started,
+        "ended": ending.ended,
+        "peak_memory_bytes": ending.peak_bytes,
+        "last_lines": state.last_lines,
+        "patches": {"results": state.patches},
+        "result": state.result,
+    }
+    replace_file(brief.rank_file(".json"), brief.redact(pretty(report)))
+
+
+def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) -> None:
+    """Tell torchrun how the rank failed, unless the library already did.
+
+    torchrun takes the smallest whole second for the root cause. A rank that lost its peer, or was told to end, failed
+    in consequence: it gets a second more.
+    """
+    if os.path.exists(path):
+        return
+    what = ending.describe(state)
+    consequence = ending.told_to_end is not None or _LOST_PEER.search(what) is not None
+    failure = ending.failure(state)
+    trace = failure["traceback"] if failure else "\n".join([what, *state.last_lines[-8:]])
+    info = {
+        "py_callstack": f"{trace}\nreport: {brief.rank_file('.json')}",
+        "timestamp": str(int(ending.ended) + consequence),
+    }
+    message: dict[str, Any] = {"message": {"message": what, "extraInfo": info}}
+    replace_file(path, brief.redact(pretty(message)))
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -1,0 +1,113 @@
+"""The rank's parent process: sets up, forks, and supervises. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import MutableMapping, Sequence
+
+from primus_core.errors import ConfigError, PrimusError, RunError
+from primus_core.rank import child, environment, libc, signals
+from primus_core.rank.channels import Channels
+from primus_core.rank.files import LogFiles
+from primus_core.rank.planfile import Brief, read_brief
+from primus_core.rank.router import Router
+from primus_core.rank.signals import Forwarder
+from primus_core.rank.stacks import Stacks
+from primus_core.rank.state import State
+from primus_core.rank.supervisor import Supervisor
+from primus_core.rank.terminal import Terminal
+
+_TORCHRUN_PATIENCE = 30.0
+_SHARE = 2 / 3
+
+
+def main(argv: Sequence[str], env: MutableMapping[str, str]) -> int:
+    """Run one rank; returns its exit code, in the parent and in the child."""
+    try:
+        brief = _read(argv, env)
+        stacks, files = _open_files(brief)
+    except PrimusError as error:
+        sys.stderr.write(_screen(error))
+        return error.exit_code
+    channels = Channels.open()
+    signals.block()
+    sys.stdout.flush()
+    me = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        return child.live(argv[1], channels, stacks, parent=me)
+    return _supervise(brief, pid, channels, stacks, files, env)
+
+
+def _read(argv: Sequence[str], env: MutableMapping[str, str]) -> Brief:
+    if len(argv) != 2:
+        raise ConfigError("one argument is needed: the plan", remedy="python -m primus_core.rank PLAN")
+    environment.complete(env)
+    return read_brief(argv[1], env)
+
+
+def _open_files(brief: Brief) -> tuple[Stacks, LogFiles]:
+    """Open what the rank writes, and remove the report of an earlier start of the same run.
+
+    Raises:
+        RunError: the run directory is not writable.
+    """
+    report = brief.rank_file(".json")
+    try:
+        os.makedirs(os.path.dirname(report), exist_ok=True)
+        if os.path.exists(report):
+            os.unlink(report)
+        return Stacks(brief.rank_file(".stacks")), LogFiles(brief.log_folder, brief.file_level)
+    except OSError as error:
+        raise RunError(
+            "the run's files cannot be written on this node",
+            where=str(error.filename),
+            why=error.strerror or str(error),
+            remedy="Keep `workspace:` on a file system with space that every node may write to.",
+        ) from None
+
+
+def _supervise(
+    brief: Brief, pid: int, channels: Channels, stacks: Stacks, files: LogFiles, env: MutableMapping[str, str]
+) -> int:
+    _join_group(pid)
+    channels.close_writers()
+    libc.adopt_orphans()
+    libc.die_with_parent(signal.SIGTERM)  # the launcher was killed: the handler ends the child in good order
+    terminal, state, host = Terminal(sys.stdout.fileno()), State(), socket.gethostname()
+    return Supervisor(
+        brief,
+        host=host,
+        router=Router(brief, host, files, terminal, state),
+        terminal=terminal,
+        state=state,
+        forwarder=Forwarder(pid, grace_seconds(env)),
+        child=pid,
+        channels=channels,
+        stacks=stacks,
+        error_file=env.get("TORCHELASTIC_ERROR_FILE"),
+    ).run()
+
+
+def grace_seconds(env: MutableMapping[str, str]) -> float:
+    """How long a child may take to end: less than torchrun waits for us, so that there is time left for the report."""
+    try:
+        patience = float(env.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _TORCHRUN_PATIENCE))
+    except ValueError:
+        patience = _TORCHRUN_PATIENCE
+    return max(patience * _SHARE, 0.1)
+
+
+def _join_group(pid: int) -> None:
+    """Both sides make the child's group, so that it exists whoever runs first."""
+    try:
+        os.setpgid(pid, pid)
+    except (PermissionError, ProcessLookupError):  # the child did it and executed a program, or has ended
+        return
+
+
+def _screen(error: PrimusError) -> str:
+    return "".join(f"{line}\n" for line in (f"error: {error}", error.why, error.remedy) if line)

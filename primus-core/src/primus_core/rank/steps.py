@@ -1,0 +1,103 @@
+"""The steps of a rank from its plan to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+
+from primus_core import discovery, hooks
+from primus_core.codec import from_json
+from primus_core.contract import RankContext
+from primus_core.errors import ConfigError, DependencyError, PrimusError, RunError, raise_all
+from primus_core.log.emitter import Emitter
+from primus_core.log.recording import record_everything
+from primus_core.outcome import Finding, PatchReport, Where
+from primus_core.patching import verify
+from primus_core.plan import RunPlan
+from primus_core.rank.comparison import compare
+from primus_core.rank.context import Context
+from primus_core.rank.entries import call, find_entry
+from primus_core.rank.helper import PATCHED_PLAN
+from primus_core.rank.preparation import prepare
+from primus_core.rundir import RunDir
+
+_ERRORS: Mapping[str, type[PrimusError]] = {
+    "configuration": ConfigError,
+    "dependency": DependencyError,
+    "runtime": RunError,
+}
+
+
+def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None:
+    """Restore, compare, check, prepare, patch, verify, run; the result goes to the parent.
+
+    Raises:
+        PrimusError: a step found a reason not to go on.
+        Exception: what the task's own code raises.
+    """
+    plan = from_json(RunPlan, Path(plan_path).read_text(encoding="utf-8"), source=plan_path)
+    record_everything(emitter, str(plan.settings.values.get("file_sink_level") or "debug"))
+    run_dir = RunDir(Path(plan.run_dir))
+    rank = Context(emitter, plan.run_id, run_dir, env)
+    plugins = discovery.scan()
+    compare(plan, plugins, rank.world_size)
+    back_end = hooks.load_rank(plugins, plan.framework)
+    rank.phase("preflight")
+    _check(back_end.preflight(plan, Where.NODE), rank)
+    prepare(plan, rank, run_dir)
+    report = _patch(plan, rank, back_end)
+    _tell(report, rank, emitter)
+    env[PATCHED_PLAN] = plan_path
+    rank.phase("import")
+    find_entry(plan.task.entry)
+    verify(plan, report)  # again: importing the trainer may have replaced something
+    rank.phase(plan.task.kind)
+    result = call(plan, rank)
+    emitter.emit({"kind": "result", "value": result})
+    rank.phase("done")
+
+
+def _check(findings: Sequence[Finding], rank: RankContext) -> None:
+    """Record what the checks found; an error ends the run."""
+    for finding in findings:
+        rank.log(finding.severity, finding.summary, check=finding.check, evidence=finding.evidence)
+    raise_all(
+        [
+            _ERRORS[finding.cause](finding.summary, why=finding.evidence, remedy=finding.remedy)
+            for finding in findings
+            if finding.severity == "error"
+        ]
+    )
+
+
+def _patch(plan: RunPlan, rank: RankContext, back_end: hooks.RankPlugins) -> PatchReport:
+    if plan.translation is None:
+        return PatchReport()
+    rank.phase("patch")
+    report = back_end.patch_backend(plan, rank)
+    verify(plan, report)
+    return report
+
+
+def _tell(report: PatchReport, rank: RankContext, emitter: Emitter) -> None:
+    """The ledger: in the report, in the log, and in one line on the console."""
+    rows = [
+        {"id": one.id, "target": one.target, "reason": one.reason, "state": one.state, "detail": one.detail}
+        for one in report.results
+    ]
+    emitter.emit({"kind": "patches", "results": rows})
+    for row in rows:
+        rank.log("info", "patch", **row)
+    if rows:
+        rank.notice(summary(report))
+
+
+def summary(report: PatchReport) -> str:
+    """``12 patches applied, 3 not needed here, 1 in spite of drift (id)``."""
+    applied = sum(one.state != "skipped" for one in report.results)
+    skipped = len(report.results) - applied
+    drifted = [one.id for one in report.results if one.state == "drift-allowed"]
+    parts = [f"{applied} patch{'' if applied == 1 else 'es'} applied"]
+    parts += [f"{skipped} not needed here"] if skipped else []
+    parts += [f"{len(drifted)} in spite of drift ({', '.join(drifted)})"] if drifted else []
+    return ", ".join(parts)

@@ -1,0 +1,162 @@
+"""The parent's work while its child lives, and when it has ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from primus_core.rank import leftovers
+from primus_core.rank.channels import LONGEST_EVENT, LONGEST_LINE, Channels, LineReader
+from primus_core.rank.ending import Ending, ending_of, write_report, write_torchrun_error
+from primus_core.rank.planfile import Brief
+from primus_core.rank.router import Router
+from primus_core.rank.signals import Forwarder, unblock
+from primus_core.rank.stacks import Stacks
+from primus_core.rank.state import State
+from primus_core.rank.terminal import Terminal
+
+_LINGER_SECONDS = 2.0
+_SLOW_READER_SECONDS = 1.0
+_KILL_ROUNDS = 50
+
+
+class Supervisor:
+    """Reads a child's pipes until it and what it started are gone.
+
+    Args:
+        error_file: where torchrun looks for the reason of a failure.
+    """
+
+    def __init__(
+        self,
+        brief: Brief,
+        *,
+        host: str,
+        router: Router,
+        terminal: Terminal,
+        state: State,
+        forwarder: Forwarder,
+        child: int,
+        channels: Channels,
+        stacks: Stacks,
+        error_file: str | None,
+    ) -> None:
+        self._brief = brief
+        self._host = host
+        self._router = router
+        self._terminal = terminal
+        self._state = state
+        self._forwarder = forwarder
+        self._child = child
+        self._stacks = stacks
+        self._error_file = error_file
+        self._started = time.time()
+        self._ending: Ending | None = None
+        self._readers = {
+            pipe.read: LineReader(pipe.read, source, longest)
+            for pipe, source, longest in (
+                (channels.stdout, "stdout", LONGEST_LINE),
+                (channels.stderr, "stderr", LONGEST_LINE),
+                (channels.events, "events", LONGEST_EVENT),
+            )
+        }
+        self._poll = select.poll()
+        for descriptor in (*self._readers, forwarder.handle):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def run(self) -> int:
+        """Watch the rank to its end; returns its exit code."""
+        self._forwarder.install()
+        unblock()
+        while self._ending is None:
+            self._wait(100 if self._terminal.waits else None)
+        self._linger()
+        self._end_leftovers()
+        for reader in self._readers.values():
+            self._deliver(reader, reader.partial())
+        write_report(self._brief, self._host, self._state, self._ending)
+        self._stacks.discard_if_empty()
+        self._terminal.finish(_SLOW_READER_SECONDS)
+        return self._ending.exit_code
+
+    def _wait(self, milliseconds: float | None) -> None:
+        """Handle what comes next."""
+        self._terminal.flush()
+        for descriptor, _ in self._poll.poll(milliseconds):
+            if descriptor == self._forwarder.handle:
+                self._child_ended()
+            else:
+                self._read(self._readers[descriptor])
+
+    def _read(self, reader: LineReader) -> bool:
+        """One read; False when nothing waits."""
+        lines = reader.read()
+        if lines is not None:
+            self._deliver(reader, lines)
+        elif reader.ended:
+            self._poll.unregister(reader.descriptor)
+        return lines is not None
+
+    def _deliver(self, reader: LineReader, lines: list[bytes]) -> None:
+        if reader.source == "events":
+            self._router.events(lines)
+        else:
+            self._router.stream(reader.source, lines)
+
+    def _child_ended(self) -> None:
+        """Report at once: torchrun looks for the error file as soon as it sees a rank end."""
+        _, status, usage = os.wait4(self._child, 0)
+        self._forwarder.child_ended()
+        self._poll.unregister(self._forwarder.handle)
+        self._drain()
+        self._ending = ending_of(
+            status,
+            told_to_end=self._forwarder.told_to_end,
+            started=self._started,
+            ended=time.time(),
+            peak_bytes=usage.ru_maxrss * 1024,
+            stack=self._stacks.read(),
+        )
+        self._tell(self._ending)
+
+    def _drain(self) -> None:
+        """What the child wrote is in the pipes; helpers that go on writing must not keep us here."""
+        for reader in self._readers.values():
+            for _ in range(64):
+                if reader.ended or not self._read(reader):
+                    break
+
+    def _tell(self, ending: Ending) -> None:
+        if ending.exit_code and self._state.failure is None:
+            level = "info" if ending.told_to_end else "error"
+            self._router.record(level, ending.describe(self._state), told_to_end=ending.told_to_end)
+        if self._forwarder.killed_late:
+            self._router.record("error", f"did not end in time after {ending.told_to_end}, so it was killed")
+        write_report(self._brief, self._host, self._state, ending)
+        if ending.exit_code and self._error_file:
+            write_torchrun_error(self._error_file, self._brief, self._state, ending)
+
+    def _linger(self) -> None:
+        """Give helper processes of the child a moment to end by themselves, and read what they still write."""
+        deadline = time.monotonic() + _LINGER_SECONDS
+        while leftovers.reap() and time.monotonic() < deadline:
+            self._wait(20)
+        self._drain()
+
+    def _end_leftovers(self) -> None:
+        """Kill what is left, in rounds: the children of a killed process become ours only then."""
+        killed: dict[int, leftovers.Process] = {}
+        for _ in range(_KILL_ROUNDS):
+            if not leftovers.reap():
+                break
+            processes = leftovers.find(self._child)
+            killed.update({process.pid: process for process in processes})
+            leftovers.kill(processes)
+            self._wait(20)
+        if killed:
+            commands = [process.command for process in killed.values()]
+            self._router.record(
+                "warning", f"killed {len(killed)} processes that the rank left behind", commands=commands
+            )
+        self._drain()
