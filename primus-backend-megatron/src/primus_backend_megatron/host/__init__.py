@@ -1,0 +1,30 @@
+"""The host side of the Megatron back end: translation and legality. Imports neither torch nor Megatron."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from primus_backend_megatron.host.legality import check_plan
+from primus_backend_megatron.host.schema import LIBRARY, shipped_versions
+from primus_backend_megatron.host.translate import translate
+from primus_core.contract import host
+from primus_core.experiment import Experiment, Module
+from primus_core.outcome import Finding, Where
+from primus_core.plan import RunPlan, Target, Translation
+
+FRAMEWORK = "megatron"
+LIBRARY_VERSIONS = shipped_versions()
+
+__all__ = ["FRAMEWORK", "LIBRARY", "LIBRARY_VERSIONS", "preflight_check", "translate_config"]
+
+
+@host
+def translate_config(experiment: Experiment, module: Module, target: Target) -> Translation | None:
+    """Translate a module whose framework is ``megatron``."""
+    return translate(experiment, module, target) if module.framework == FRAMEWORK else None
+
+
+@host
+def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
+    """Whether the model can be divided as the layout asks, before anything is started."""
+    return check_plan(plan) if plan.framework == FRAMEWORK and where is Where.SUBMIT else ()

@@ -1,0 +1,132 @@
+"""What the user and the presets ask of Megatron, by its own names, typed; and everything wrong about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+
+from attrs import define, field, frozen
+
+from primus_backend_megatron.host.names import ALIASES, INACTIVE, REFUSED, Alias, Inactive
+from primus_core.errors import ConfigError
+from primus_core.experiment import Leaf, Value
+from primus_core.parameters import Schema, check
+from primus_core.plan import Unused
+
+_STRENGTH = {
+    layer: rank
+    for rank, layer in enumerate(("default", "extends", "preset", "model", "file", "overrides", "command line"))
+}
+
+
+@frozen(kw_only=True)
+class Asked:
+    """Parameters that were set, each by Megatron's name."""
+
+    values: Mapping[str, Value]
+    leaves: Mapping[str, Leaf]
+    paths: Mapping[str, str]
+    """The spelling in the experiment of each."""
+    unused: tuple[Unused, ...]
+    errors: tuple[ConfigError, ...]
+
+
+@define
+class _Names:
+    """The leaves sorted by what their names mean."""
+
+    leaves: dict[str, Leaf] = field(factory=dict)
+    paths: dict[str, str] = field(factory=dict)
+    unused: list[Unused] = field(factory=list)
+    errors: list[ConfigError] = field(factory=list)
+
+
+def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]) -> Asked:
+    """Resolve names and types. Problems are collected, not raised.
+
+    Args:
+        core_names: parameters that core itself reads; they are left out, and known to a misspelled one's message.
+    """
+    names = _resolve({path: leaf for path, leaf in params.items() if path not in core_names})
+    values, errors = check(names.leaves, schema, also=core_names)
+    return Asked(
+        values=values,
+        leaves=names.leaves,
+        paths=names.paths,
+        unused=tuple(names.unused),
+        errors=(*names.errors, *errors, *_refused(names.leaves, values, schema)),
+    )
+
+
+def _resolve(params: Mapping[str, Leaf]) -> _Names:
+    aliases = {alias.name: alias for alias in ALIASES}
+    inactive = {row.name: row for row in INACTIVE}
+    names = _Names()
+    for path, leaf in params.items():
+        if path in inactive:
+            _leave_out(names, inactive[path], leaf)
+        elif path not in aliases:
+            names.leaves[path] = leaf
+            names.paths[path] = path
+    for path in filter(aliases.__contains__, params):
+        _add_alias(names, aliases[path], params[path])
+    return names
+
+
+def _leave_out(names: _Names, row: Inactive, leaf: Leaf) -> None:
+    names.unused.append(Unused(path=row.name, why=row.why))
+    if row.harmless is not None and not any(leaf.value is value for value in row.harmless):
+        names.errors.append(
+            ConfigError(
+                f"`{row.name}` cannot be {_yaml(leaf.value)} here",
+                where=str(leaf.origin),
+                why=row.why,
+                remedy=row.remedy,
+            )
+        )
+
+
+def _add_alias(names: _Names, alias: Alias, leaf: Leaf) -> None:
+    """The stronger layer wins; in one layer, two values that differ are a contradiction."""
+    other = names.leaves.get(alias.native)
+    if other is None:
+        names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
+        return
+    here, there = _STRENGTH[leaf.origin.layer], _STRENGTH[other.origin.layer]
+    if leaf.value == other.value:
+        names.unused.append(Unused(path=alias.name, why=f"says the same as `{alias.native}` ({other.origin})"))
+    elif here > there:
+        names.unused.append(_overridden(names.paths[alias.native], alias.name, leaf))
+        names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
+    elif there > here:
+        names.unused.append(_overridden(alias.name, alias.native, other))
+    else:
+        names.errors.append(_contradiction(alias, leaf, other))
+
+
+def _overridden(path: str, by: str, leaf: Leaf) -> Unused:
+    return Unused(path=path, why=f"overridden by `{by}`, the same parameter ({leaf.origin}, {leaf.origin.layer})")
+
+
+def _contradiction(alias: Alias, leaf: Leaf, other: Leaf) -> ConfigError:
+    return ConfigError(
+        f"`{alias.name}` is {_yaml(leaf.value)} and `{alias.native}` is {_yaml(other.value)}",
+        where=f"{leaf.origin}, {other.origin}",
+        why=f"They are one parameter: {alias.why}.",
+        remedy=f"Keep `{alias.native}` only.",
+    )
+
+
+def _refused(leaves: Mapping[str, Leaf], values: Mapping[str, Value], schema: Schema) -> Iterator[ConfigError]:
+    for row in REFUSED:
+        if row.name in values and values[row.name] not in (None, schema.parameters[row.name].default):
+            yield ConfigError(
+                f"`{row.name}` cannot be set in Primus",
+                where=str(leaves[row.name].origin),
+                why=row.why,
+                remedy=row.remedy,
+            )
+
+
+def _yaml(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,83 @@
+"""What Megatron must leave out on a CPU: kernels that need CUDA or Transformer Engine, with the same mathematics."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from primus_backend_megatron.host.draft import Draft
+from primus_core.errors import ConfigError, PrimusError
+from primus_core.experiment import Value
+
+
+@frozen
+class _Rule:
+    name: str
+    used: Value
+    why: str
+    instead_of: tuple[Value, ...] = ()
+    """Only these values are replaced; empty: every other."""
+
+
+_TE = "Transformer Engine does not run on a CPU; Megatron's own layers compute the same"
+_FUSED = "the fused kernel needs CUDA; the unfused operations compute the same"
+_GRAPH = "there are no CUDA graphs on a CPU; the operations are the same"
+
+RULES = (
+    _Rule("transformer_impl", "local", _TE),
+    _Rule("distributed_backend", "gloo", "NCCL needs CUDA or ROCm devices"),
+    _Rule("masked_softmax_fusion", False, _FUSED),
+    _Rule("gradient_accumulation_fusion", False, _FUSED),
+    _Rule("bias_gelu_fusion", False, _FUSED),
+    _Rule("bias_swiglu_fusion", False, _FUSED),
+    _Rule("bias_dropout_fusion", False, _FUSED),
+    _Rule("apply_rope_fusion", False, _FUSED),
+    _Rule("fused_residual_rmsnorm", False, _FUSED),
+    _Rule("no_persist_layer_norm", True, "the persistent kernel needs CUDA; the plain norm computes the same"),
+    _Rule("num_workers", 0, "a worker process would import torch again for each loader"),
+    _Rule("moe_grouped_gemm", False, "the grouped kernel needs CUDA; the experts are computed one after the other"),
+    _Rule("moe_permute_fusion", False, _FUSED),
+    _Rule("moe_router_fusion", False, _FUSED),
+    _Rule("moe_enable_deepep", False, "DeepEP needs CUDA; the all-to-all dispatcher moves the same tokens"),
+    _Rule("moe_token_dispatcher_type", "alltoall", "the flex dispatcher needs DeepEP, which needs CUDA", ("flex",)),
+    _Rule("tp_comm_overlap", False, _TE),
+    _Rule("use_te_activation_func", False, _TE),
+    _Rule("use_transformer_engine_op_fuser", False, _TE),
+    _Rule("mla_down_proj_fusion", False, _TE),
+    _Rule("te_rng_tracker", False, _TE),
+    _Rule("cuda_graph_impl", "none", _GRAPH),
+    _Rule("enable_cuda_graph", False, _GRAPH),
+    _Rule("external_cuda_graph", False, _GRAPH),
+    _Rule("nccl_ub", False, "NCCL needs CUDA or ROCm devices"),
+    _Rule("use_sharp", False, "NCCL needs CUDA or ROCm devices"),
+)
+
+_IMPOSSIBLE = {
+    "fp8": "8-bit floating point needs Transformer Engine on a GPU.",
+    "fp4": "4-bit floating point needs Transformer Engine on a GPU.",
+}
+"""Parameters whose absence would change the numbers of the run."""
+
+
+def impossible(draft: Draft) -> list[PrimusError]:
+    """Errors for what cannot be honoured on a CPU without changing the result."""
+    if draft.target.accelerator != "cpu":
+        return []
+    return [
+        ConfigError(
+            f"`{name}` cannot be {draft[name]} on a CPU",
+            where=str(draft.asked.leaves[name].origin),
+            why=why,
+            remedy=f"Set `{name}: null`, with `bf16: true` if you like, or train on a GPU.",
+        )
+        for name, why in _IMPOSSIBLE.items()
+        if draft[name] is not None
+    ]
+
+
+def adjust_platform(draft: Draft) -> None:
+    """Nothing on CUDA and ROCm: Megatron's defaults are made for them."""
+    if draft.target.accelerator != "cpu":
+        return
+    for rule in RULES:
+        if not rule.instead_of or draft[rule.name] in rule.instead_of:
+            draft.adjust(rule.name, rule.used, rule.why)

@@ -1,0 +1,30 @@
+"""Whether Megatron can divide and train the model as the experiment asks. World size and batch are core's checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.legality.experts import check_experts
+from primus_backend_megatron.host.legality.pipeline import check_pipeline
+from primus_backend_megatron.host.legality.schedule import check_schedule
+from primus_backend_megatron.host.legality.sequence import check_sequence
+from primus_backend_megatron.host.legality.tensor import check_tensor
+from primus_core.outcome import Finding
+from primus_core.plan import RunPlan
+
+_CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
+    check_tensor,
+    check_pipeline,
+    check_experts,
+    check_sequence,
+    check_schedule,
+)
+
+
+def check_plan(plan: RunPlan) -> tuple[Finding, ...]:
+    """All findings about a plan for Megatron; none for a plan without a translation."""
+    if plan.translation is None or plan.experiment is None or plan.module is None:
+        return ()
+    case = Case.of(plan, plan.translation, plan.experiment.modules[plan.module])
+    return tuple(finding for check in _CHECKS for finding in check(case))

@@ -1,0 +1,96 @@
+"""The values that Megatron will have, and the words for what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import frozen
+
+from primus_backend_megatron.host.schema import schema_for
+from primus_core.experiment import Module, Value
+from primus_core.outcome import Finding, Severity
+from primus_core.plan import ModelShape, RunPlan, Translation
+
+
+@frozen(kw_only=True)
+class Case:
+    """A plan as the checks see it."""
+
+    values: Mapping[str, Value]
+    """Every parameter of Megatron: its default, or what the translation sets."""
+    shape: ModelShape
+    module: Module
+    paths: Mapping[str, str]
+    """The spelling in the experiment of the parameters that are set there."""
+    chosen: Mapping[str, str]
+    """Why the back end chose a value itself."""
+    world_size: int
+
+    @classmethod
+    def of(cls, plan: RunPlan, translation: Translation, module: Module) -> Case:
+        """The case of a plan that has a translation with a model."""
+        if translation.model is None:
+            raise ValueError("a translation for Megatron has a model")
+        defaults = schema_for(plan.target.library_version).defaults
+        paths = {row.native: row.path for row in translation.mapping}
+        paths |= {row.native: row.path for row in translation.adjusted}
+        return cls(
+            values={**defaults, **translation.native},
+            shape=translation.model,
+            module=module,
+            paths=paths,
+            chosen={row.native: row.why for row in translation.adjusted if row.asked is None},
+            world_size=plan.target.world_size,
+        )
+
+    def size(self, name: str, default: int = 1) -> int:
+        """A whole number, or the default where the parameter is null."""
+        value = self.values[name]
+        return value if isinstance(value, int) else default
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        """A number, or the default where the parameter is null."""
+        value = self.values[name]
+        return float(value) if isinstance(value, (int, float)) else default
+
+    def on(self, name: str) -> bool:
+        """Whether a parameter is true, or set to anything but null and zero."""
+        return bool(self.values[name])
+
+    def error(self, check: str, summary: str, keys: Iterable[str], remedy: str) -> Finding:
+        """A finding that ends the command, with the value and origin of each parameter concerned."""
+        return self.finding("error", check, summary, keys, remedy)
+
+    def finding(self, severity: Severity, check: str, summary: str, keys: Iterable[str], remedy: str) -> Finding:
+        return Finding(
+            check=f"megatron.{check}",
+            severity=severity,
+            summary=summary,
+            evidence="\n".join(self._evidence(key) for key in keys),
+            remedy=remedy,
+        )
+
+    def _evidence(self, key: str) -> str:
+        path = self.paths.get(key, key)
+        default = self.chosen.get(key, "Megatron's default")
+        origin = self.module.origin(path) if path in self.module.params else default
+        return f"{path}: {json.dumps(self.values[key])} ({origin})"
+
+
+def nearest_sizes(wanted: int, most: int, legal: Callable[[int], bool]) -> str:
+    """The legal sizes around one that is not, up to the largest that makes sense: ``2 or 4``."""
+    below = next((size for size in range(min(wanted, most + 1) - 1, 0, -1) if legal(size)), None)
+    above = next((size for size in range(wanted + 1, most + 1) if legal(size)), None)
+    return " or ".join(str(size) for size in (below, above) if size is not None)
+
+
+def nearest_divisors(number: int, wanted: int) -> str:
+    """The divisors of a number around a size that is none."""
+    return nearest_sizes(wanted, number, lambda size: number % size == 0)
+
+
+def nearest_multiples(number: int, step: int) -> str:
+    """The multiples of a step around a number that is none: ``4096 or 6144``."""
+    below = number // step * step
+    return " or ".join(str(size) for size in (below, below + step) if size > 0)

@@ -1,0 +1,82 @@
+"""Experts over the expert parallel ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from primus_backend_megatron.host.legality.case import Case, nearest_divisors, nearest_multiples
+from primus_core.outcome import Finding
+
+_EXPERT, _TENSOR = "expert_model_parallel_size", "tensor_model_parallel_size"
+
+
+def check_experts(case: Case) -> Iterator[Finding]:
+    """Mixture of experts: how many there are, who holds them, who is asked."""
+    if not case.shape.experts:
+        if case.size(_EXPERT) > 1:
+            yield case.error(
+                "experts",
+                "expert parallelism without experts",
+                ("num_experts", _EXPERT),
+                f"set {_EXPERT}: 1, or num_experts",
+            )
+        return
+    yield from _division(case)
+    yield from _groups(case)
+    if case.size(_TENSOR) > 1 and not case.on("sequence_parallel"):
+        yield case.error(
+            "experts",
+            "Megatron trains experts with tensor parallelism only where the sequence is divided too",
+            ("num_experts", _TENSOR, "sequence_parallel"),
+            "set sequence_parallel: true",
+        )
+    if _expert_tensor(case) > 1 and case.on("add_bias_linear"):
+        yield case.error(
+            "experts",
+            "Megatron's experts have a bias only where each of them is whole on one rank",
+            ("num_experts", "add_bias_linear", "expert_tensor_parallel_size", _TENSOR),
+            "set add_bias_linear: false, or expert_tensor_parallel_size: 1",
+        )
+
+
+def _division(case: Case) -> Iterator[Finding]:
+    experts, ranks, chosen = case.shape.experts, case.size(_EXPERT), case.shape.experts_per_token
+    if experts % ranks:
+        yield case.error(
+            "experts",
+            f"{experts} experts cannot be divided among {ranks} expert parallel ranks",
+            ("num_experts", _EXPERT),
+            f"set {_EXPERT} to {nearest_divisors(experts, ranks)}",
+        )
+    if chosen > experts:
+        yield case.error(
+            "experts",
+            f"a token cannot go to {chosen} of {experts} experts",
+            ("moe_router_topk", "num_experts"),
+            f"set moe_router_topk to {experts} or less",
+        )
+
+
+def _groups(case: Case) -> Iterator[Finding]:
+    """Experts have a grid of their own: tensor x expert x pipeline must divide the ranks."""
+    tensor = _expert_tensor(case)
+    replica = tensor * case.size(_EXPERT) * case.size("pipeline_model_parallel_size")
+    if case.world_size % replica:
+        yield case.error(
+            "expert-ranks",
+            f"{case.world_size} ranks cannot hold whole replicas of the experts, of {replica} ranks each",
+            ("expert_tensor_parallel_size", _TENSOR, _EXPERT, "pipeline_model_parallel_size"),
+            f"start {nearest_multiples(case.world_size, replica)} ranks, or make the experts' product a divisor",
+        )
+    if case.shape.moe_ffn_hidden % tensor:
+        yield case.error(
+            "ffn",
+            f"an expert's {case.shape.moe_ffn_hidden} features cannot be divided among {tensor} ranks",
+            ("moe_ffn_hidden_size", "expert_tensor_parallel_size", _TENSOR),
+            f"set moe_ffn_hidden_size to {nearest_multiples(case.shape.moe_ffn_hidden, tensor)}",
+        )
+
+
+def _expert_tensor(case: Case) -> int:
+    """Ranks that share an expert: those that share a layer, unless the experts have a size of their own."""
+    return case.size("expert_tensor_parallel_size", case.size(_TENSOR))

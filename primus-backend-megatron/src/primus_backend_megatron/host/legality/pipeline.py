@@ -1,0 +1,68 @@
+"""Layers over the stages of the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from primus_backend_megatron.host.legality.case import Case, nearest_divisors, nearest_multiples
+from primus_core.outcome import Finding
+
+_PIPELINE = "pipeline_model_parallel_size"
+_LAYOUT = "pipeline_model_parallel_layout"
+_FIRST, _LAST = "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"
+_COUNTED = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
+_PER_CHUNK, _CHUNKS = "num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank"
+
+
+def check_pipeline(case: Case) -> Iterator[Finding]:
+    """Stages of equal size, but for a first and last one that are given, and virtual stages within them."""
+    ways = [name for name in (_PER_CHUNK, _CHUNKS, _LAYOUT) if case.values[name] is not None]
+    if len(ways) > 1:
+        yield case.error("virtual-stages", f"{' and '.join(ways)} are both set", ways, f"keep {ways[0]} alone")
+    elif case.values[_LAYOUT] is None:
+        yield from _stages(case)
+
+
+def _stages(case: Case) -> Iterator[Finding]:
+    ends = [name for name in (_FIRST, _LAST) if case.values[name] is not None]
+    stages = case.size(_PIPELINE) - len(ends)
+    layers = case.shape.layers - sum(case.size(name) for name in ends) + sum(case.on(name) for name in _COUNTED)
+    keys = ("num_layers", _PIPELINE, *ends, *filter(case.on, _COUNTED))
+    if stages < 1 or layers < stages or layers % stages:
+        yield case.error("layers", _uneven(layers, stages, ends), keys, _remedy(layers, stages, ends))
+    else:
+        yield from _virtual(case, layers // stages, keys)
+
+
+def _uneven(layers: int, stages: int, ends: list[str]) -> str:
+    what = f"the {layers} layers between the ends" if ends else f"{layers} layers"
+    return f"{what} cannot be divided among {stages} pipeline stages"
+
+
+def _remedy(layers: int, stages: int, ends: list[str]) -> str:
+    if ends:
+        return f"change {' or '.join(ends)} so that a multiple of {stages} layers is left"
+    return f"set {_PIPELINE} to {nearest_divisors(layers, stages)}, or {_FIRST} for stages of unequal size"
+
+
+def _virtual(case: Case, per_stage: int, keys: tuple[str, ...]) -> Iterator[Finding]:
+    """Chunks of the interleaved schedule; Megatron needs more stages where it may not overlap communication."""
+    name = _PER_CHUNK if case.values[_PER_CHUNK] is not None else _CHUNKS
+    size = case.size(name)
+    if per_stage % size:
+        yield case.error(
+            "virtual-stages",
+            f"{per_stage} layers of a pipeline stage cannot be divided by {name} = {size}",
+            (*keys, name),
+            f"set {name} to {nearest_divisors(per_stage, size)}",
+        )
+        return
+    chunks = per_stage // size if name == _PER_CHUNK and case.values[name] is not None else size
+    least = 2 if case.on("overlap_p2p_comm") else 3
+    if chunks > 1 and case.size(_PIPELINE) < least:
+        yield case.error(
+            "virtual-stages",
+            f"virtual pipeline stages need {least} or more pipeline stages",
+            (_PIPELINE, name, "overlap_p2p_comm"),
+            f"set {_PIPELINE} to {nearest_multiples(least, least)} or more, or remove {name}",
+        )

@@ -1,0 +1,103 @@
+"""Length of training, learning rate, precision, optimizer and evaluation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from primus_backend_megatron.host.legality.case import Case
+from primus_core.outcome import Finding
+
+
+def check_schedule(case: Case) -> Iterator[Finding]:
+    """Combinations that Megatron asserts against once it runs."""
+    yield from _unit(case)
+    yield from _learning_rate(case)
+    yield from _precision(case)
+    yield from _overlap(case)
+    yield from _recompute(case)
+    yield from _evaluation(case)
+
+
+def _unit(case: Case) -> Iterator[Finding]:
+    """A run counts iterations or samples, never both."""
+    if case.on("train_iters") and case.on("train_samples"):
+        keys = ("train_iters", "train_samples")
+        yield case.error("schedule", "train_iters and train_samples are both set", keys, "keep one of them")
+        return
+    counted, other = ("iters", "samples") if case.on("train_iters") else ("samples", "iters")
+    wrong = [name for name in (f"lr_decay_{other}", f"lr_warmup_{other}") if case.on(name)]
+    if wrong:
+        yield case.error(
+            "schedule",
+            f"{' and '.join(wrong)} in a run that counts {counted}",
+            (f"train_{counted}", *wrong),
+            f"use {' and '.join(name.replace(other, counted) for name in wrong)}",
+        )
+    if case.values["lr_warmup_fraction"] is not None and case.on(f"lr_warmup_{counted}"):
+        keys = ("lr_warmup_fraction", f"lr_warmup_{counted}")
+        yield case.error("schedule", f"{keys[0]} and {keys[1]} are both set", keys, "keep one of them")
+
+
+def _learning_rate(case: Case) -> Iterator[Finding]:
+    counted = "iters" if case.on("train_iters") else "samples"
+    decay = f"lr_decay_{counted}" if case.values[f"lr_decay_{counted}"] is not None else f"train_{counted}"
+    warmup = f"lr_warmup_{counted}"
+    if case.size(warmup, 0) >= case.size(decay):
+        yield case.error(
+            "schedule",
+            f"warm-up takes {case.size(warmup, 0)} {counted}, the whole schedule {case.size(decay)}",
+            (warmup, decay),
+            f"set {warmup} to {case.size(decay) - 1} or less",
+        )
+    if case.number("min_lr") > case.number("lr"):
+        yield case.error("schedule", "min_lr is more than lr", ("min_lr", "lr"), "set min_lr to lr or less")
+
+
+def _precision(case: Case) -> Iterator[Finding]:
+    for one, other in (("fp16", "bf16"), ("fp8", "fp4")):
+        if case.on(one) and case.on(other):
+            yield case.error("precision", f"{one} and {other} are both set", (one, other), "keep one of them")
+
+
+def _overlap(case: Case) -> Iterator[Finding]:
+    if not case.on("overlap_param_gather"):
+        return
+    for needed in ("use_distributed_optimizer", "overlap_grad_reduce"):
+        if not case.on(needed) and not (needed == "use_distributed_optimizer" and case.on("use_megatron_fsdp")):
+            yield case.error(
+                "overlap",
+                f"overlap_param_gather works with {needed} only",
+                ("overlap_param_gather", needed),
+                f"set {needed}: true, or overlap_param_gather: false",
+            )
+
+
+def _recompute(case: Case) -> Iterator[Finding]:
+    granularity, method = case.values["recompute_granularity"], case.values["recompute_method"]
+    if granularity == "selective" and method is not None:
+        keys = ("recompute_granularity", "recompute_method")
+        yield case.error("recompute", "selective recomputation has no method", keys, "set recompute_method: null")
+    if granularity == "full" and (method is None or case.values["recompute_num_layers"] is None):
+        yield case.error(
+            "recompute",
+            "full recomputation needs a method and a number of layers",
+            ("recompute_granularity", "recompute_method", "recompute_num_layers"),
+            "set recompute_method: uniform and recompute_num_layers: 1",
+        )
+
+
+def _evaluation(case: Case) -> Iterator[Finding]:
+    """Megatron silently leaves evaluation out where there is no data for it."""
+    split = case.values["split"]
+    if not case.on("eval_iters") or not isinstance(split, str):
+        return
+    shares = [float(share) for share in re.findall(r"\d+\.?\d*|\.\d+", split)]
+    if len(shares) < 2 or shares[1] == 0:
+        yield case.finding(
+            "warning",
+            "evaluation",
+            "evaluation is asked for, and no data is left for it",
+            ("eval_interval", "eval_iters", "split"),
+            "give validation a share in split, or name valid_data_path",
+        )

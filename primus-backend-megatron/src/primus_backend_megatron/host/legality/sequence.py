@@ -1,0 +1,36 @@
+"""The sequence over context and tensor parallel ranks, and its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from primus_backend_megatron.host.legality.case import Case, nearest_multiples
+from primus_core.outcome import Finding
+
+_CONTEXT, _TENSOR = "context_parallel_size", "tensor_model_parallel_size"
+
+
+def check_sequence(case: Case) -> Iterator[Finding]:
+    """Context parallel ranks hold two chunks each, which evens out causal work; sequence parallel ranks share those."""
+    sequence, context = case.shape.sequence, case.size(_CONTEXT)
+    if context > 1 and sequence % (2 * context):
+        yield case.error(
+            "sequence",
+            f"{sequence} tokens cannot be divided into 2 chunks for each of {context} context parallel ranks",
+            ("seq_length", _CONTEXT),
+            f"set seq_length to {nearest_multiples(sequence, 2 * context)}",
+        )
+    elif case.on("sequence_parallel") and sequence // context % case.size(_TENSOR):
+        yield case.error(
+            "sequence",
+            f"sequence_parallel cannot divide {sequence // context} tokens among {case.size(_TENSOR)} ranks",
+            ("seq_length", _CONTEXT, "sequence_parallel", _TENSOR),
+            f"set seq_length to {nearest_multiples(sequence, context * case.size(_TENSOR))}",
+        )
+    if sequence > case.size("max_position_embeddings"):
+        yield case.error(
+            "positions",
+            f"seq_length {sequence} is more than the model's {case.size('max_position_embeddings')} positions",
+            ("seq_length", "max_position_embeddings"),
+            f"set seq_length to {case.size('max_position_embeddings')} or less, or raise max_position_embeddings",
+        )

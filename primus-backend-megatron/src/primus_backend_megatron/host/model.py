@@ -1,0 +1,88 @@
+"""The model's parameters that Megatron would fill in or ignore, and the shape that follows from all of them."""
+
+from __future__ import annotations
+
+from primus_backend_megatron.host.data import BYTE_LEVEL
+from primus_backend_megatron.host.draft import Draft
+from primus_core.plan import Layout, ModelShape
+from primus_core.planning.datavocabulary import BYTE_VOCABULARY
+
+
+def adjust_model(draft: Draft) -> None:
+    """Vocabulary, positions and query groups as they were meant."""
+    _adjust_vocabulary(draft)
+    _adjust_query_groups(draft)
+    if draft["max_position_embeddings"] is None:
+        draft.adjust("max_position_embeddings", draft["seq_length"], "nobody set it; the sequence length is the least")
+    if draft["cross_entropy_loss_fusion"] and draft["cross_entropy_fusion_impl"] == "te":
+        draft.adjust("cross_entropy_fusion_impl", "native", "megatron-core refuses Transformer Engine's fused loss")
+
+
+def _adjust_vocabulary(draft: Draft) -> None:
+    if draft["vocab_size"] is None and draft["padded_vocab_size"] is None:
+        draft.adjust("vocab_size", BYTE_VOCABULARY, f"the vocabulary of {BYTE_LEVEL}")
+    elif draft["vocab_size"] is None:
+        draft.adjust("vocab_size", draft["padded_vocab_size"], "padded_vocab_size is set and vocab_size is not")
+    if draft["padded_vocab_size"] is None:
+        multiple = draft.integer("make_vocab_size_divisible_by") * draft.integer("tensor_model_parallel_size")
+        if not draft["pad_vocab_size"]:
+            draft.adjust("padded_vocab_size", draft["vocab_size"], "vocab_size; pad_vocab_size is false")
+        else:
+            rows = -(-draft.integer("vocab_size") // multiple) * multiple
+            why = f"vocab_size rounded up to a multiple of {multiple}, make_vocab_size_divisible_by x tensor parallel"
+            draft.adjust("padded_vocab_size", rows, why)
+
+
+def _adjust_query_groups(draft: Draft) -> None:
+    """Megatron reads `num_query_groups` only where `group_query_attention` is true."""
+    differs = draft.is_set("num_query_groups") and draft["num_query_groups"] != draft["num_attention_heads"]
+    if not differs or draft["group_query_attention"] or draft["multi_latent_attention"]:
+        return
+    if draft.is_set("group_query_attention"):
+        draft.drop("num_query_groups", "group_query_attention is false: every head has keys and values of its own")
+    elif draft["num_query_groups"] is not None:
+        draft.adjust("group_query_attention", True, "num_query_groups asks for it")
+
+
+def layout_of(draft: Draft) -> Layout:
+    """How ranks and samples are divided."""
+    batch = draft["global_batch_size"]
+    return Layout(
+        tensor=draft.integer("tensor_model_parallel_size"),
+        pipeline=draft.integer("pipeline_model_parallel_size"),
+        context=draft.integer("context_parallel_size"),
+        expert=draft.integer("expert_model_parallel_size"),
+        micro_batch_size=draft.integer("micro_batch_size"),
+        global_batch_size=batch if isinstance(batch, int) else None,
+    )
+
+
+def shape_of(draft: Draft) -> ModelShape:
+    """The model with Megatron's own defaults filled in (`validate_args` of megatron-core 0.19)."""
+    heads, ffn = draft.integer("num_attention_heads"), ffn_hidden_size(draft)
+    experts = draft["num_experts"] or 0
+    return ModelShape(
+        layers=draft.integer("num_layers"),
+        hidden=draft.integer("hidden_size"),
+        ffn_hidden=ffn,
+        heads=heads,
+        query_groups=draft.integer("num_query_groups") if draft["group_query_attention"] else heads,
+        head_size=_or(draft["kv_channels"], draft.integer("hidden_size") // heads),
+        sequence=draft.integer("seq_length"),
+        vocabulary=draft.integer("padded_vocab_size"),
+        gated_mlp=bool(draft["swiglu"] or draft["quick_geglu"]),
+        tied_embeddings=not draft["untie_embeddings_and_output_weights"],
+        experts=_or(experts, 0),
+        experts_per_token=draft.integer("moe_router_topk") if experts else 0,
+        moe_ffn_hidden=_or(draft["moe_ffn_hidden_size"], ffn) if experts else 0,
+    )
+
+
+def ffn_hidden_size(draft: Draft) -> int:
+    """Megatron's own rule: 4 x hidden, or with a gate 8/3 x hidden rounded down to a multiple of 64."""
+    hidden = draft.integer("hidden_size")
+    return _or(draft["ffn_hidden_size"], int((4 * hidden * 2 / 3) / 64) * 64 if draft["swiglu"] else 4 * hidden)
+
+
+def _or(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default

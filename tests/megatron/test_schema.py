@@ -1,0 +1,92 @@
+"""The shipped schema of Megatron's parameters, compared with the installed library."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from primus_backend_megatron.host.schema import LIBRARY, schema_for, shipped_versions
+from primus_core.discovery import installed_version
+from primus_core.planning.settings import core_schema
+
+ROOT = Path(__file__).parents[2]
+EXTRACT = ROOT / "primus-backend-megatron/tools/extract_schema.py"
+SHIPPED = ROOT / "primus-backend-megatron/src/primus_backend_megatron/schema"
+INSTALLED = installed_version(LIBRARY)
+
+
+@pytest.mark.skipif(INSTALLED is None or find_spec("torch") is None, reason="megatron-core or torch is not installed")
+def test_schema_equals_the_installed_library(tmp_path: Path) -> None:
+    """The script makes the shipped file, byte for byte, from the installed library."""
+    made = tmp_path / "schema.json"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "LOCAL_RANK": "3"}
+    subprocess.run([sys.executable, str(EXTRACT), str(made)], check=True, env=environment, capture_output=True)
+    assert made.read_text() == (SHIPPED / f"megatron-core-{INSTALLED}.json").read_text()
+
+
+def test_every_parameter_of_the_namespace_is_there() -> None:
+    """806 names, those that differ from their flag's spelling by their Namespace attribute."""
+    parameters = schema_for("0.19.2").parameters
+    assert len(parameters) == 806
+    assert {"layernorm_epsilon", "overlap_p2p_comm", "bias_swiglu_fusion", "special_tokens"} <= set(parameters)
+    assert not {"norm_epsilon", "help", "no_bias_swiglu_fusion", "tokenizer_special_tokens"} & set(parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "default"),
+    [
+        ("num_layers", "int", None),
+        ("layernorm_epsilon", "float", 1e-5),
+        ("swiglu", "bool", False),
+        ("bias_swiglu_fusion", "bool", True),
+        ("optimizer", "str", "adam"),
+        ("attention_backend", "str", "auto"),
+        ("train_data_path", "list[str]", None),
+        ("rampup_batch_size", "list[int]", None),
+        ("moe_aux_loss_coeff", "list[float]", 0.0),
+        ("moe_layer_freq", "any", 1),
+    ],
+)
+def test_types_and_defaults(name: str, kind: str, default: object) -> None:
+    """A parameter has the type and default that Megatron's own parser gives it."""
+    parameter = schema_for("0.19.2").parameters[name]
+    assert (parameter.type, parameter.default) == (kind, default)
+
+
+def test_choices_are_names() -> None:
+    """An enumeration is written by the names of its members, one of which is the default."""
+    parameter = schema_for("0.19.2").parameters["attention_backend"]
+    assert set(parameter.choices) == {"flash", "fused", "unfused", "local", "auto"}
+
+
+def test_null_is_accepted_where_megatron_accepts_it() -> None:
+    """``eval_iters: null`` is Megatron's own way to say no evaluation, though its default is 100."""
+    parameters = schema_for("0.19.2").parameters
+    assert parameters["eval_iters"].nullable
+    assert parameters["save"].nullable
+    assert not parameters["hidden_dropout"].nullable
+
+
+def test_unknown_version_gets_the_newest_schema() -> None:
+    """A library for which no file ships is read with the newest file."""
+    assert schema_for("99.0").version == shipped_versions()[-1]
+    assert schema_for(shipped_versions()[0]).version == shipped_versions()[0]
+
+
+def test_no_name_belongs_to_core_and_megatron() -> None:
+    """A parameter is read by core or by Megatron, never by both under one name."""
+    for version in shipped_versions():
+        assert not set(core_schema().parameters) & set(schema_for(version).parameters)
+
+
+def test_schema_files_are_lean() -> None:
+    """A schema is read on every start of ``primus run``: its help is one line for each parameter."""
+    for path in SHIPPED.glob("*.json"):
+        rows = json.loads(path.read_text())["parameters"]
+        assert max(len(row.get("help", "")) for row in rows.values()) <= 120

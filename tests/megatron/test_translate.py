@@ -1,0 +1,476 @@
+"""From an experiment to Megatron's own parameters."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from primus_backend_megatron import host
+from primus_backend_megatron.host.cpu import RULES
+from primus_backend_megatron.host.data import NEVER
+from primus_backend_megatron.host.names import ALIASES, INACTIVE, PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS
+from primus_backend_megatron.host.required import POSITIVE
+from primus_backend_megatron.host.schema import schema_for
+from primus_core.errors import ConfigError, ErrorGroup
+from primus_core.experiment import Layer, Value
+from primus_core.hooks import check_translation
+from primus_core.plan import Accelerator, Adjusted, Layout, ModelShape, Translation
+from primus_core.planning.settings import core_schema
+from tests.megatron.experiments import MOCK, TINY, experiment_of, module_of, target_of, translate
+
+
+def adjusted(translation: Translation, native: str) -> Adjusted:
+    (row,) = [row for row in translation.adjusted if row.native == native]
+    assert translation.native[native] == row.used
+    assert row.why
+    return row
+
+
+def fate(translation: Translation, path: str) -> str:
+    """Which kind of row a parameter has."""
+    rows = {
+        "mapped": [row.path for row in translation.mapping],
+        "adjusted": [row.path for row in translation.adjusted],
+        "unused": [row.path for row in translation.unused],
+    }
+    (kind,) = [kind for kind, paths in rows.items() if path in paths]
+    return kind
+
+
+def refusal(params: dict[str, Value], **more: Value) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        translate({**params, **more})
+    return caught.value
+
+
+def test_another_framework_is_left_alone() -> None:
+    """A module of another back end is not this one's to translate."""
+    module = module_of(TINY, framework="torchtitan")
+    assert host.translate_config(experiment_of(module), module, target_of()) is None
+
+
+def test_values_are_typed_by_the_schema() -> None:
+    """Text and numbers become what Megatron's parameter takes."""
+    native = translate({**TINY, "lr": "3e-4", "train_iters": "50", "cp_comm_type": "a2a", "rotary_base": 500000}).native
+    assert (native["lr"], native["train_iters"], native["cp_comm_type"]) == (3e-4, 50, ["a2a"])
+
+
+def test_entry_is_named_by_string() -> None:
+    """The host names the rank's code without importing it."""
+    assert translate(MOCK).entry == "primus_backend_megatron.rank.train:run"
+
+
+def test_every_parameter_has_one_fate() -> None:
+    """Mapped, adjusted and unused rows account for each parameter that was set, whatever its name."""
+    module = module_of(
+        {
+            **TINY,
+            "norm_epsilon": 1e-6,
+            "num_query_groups": 4,
+            "group_query_attention": False,
+            "log_avg_skip_iterations": 2,
+            "eval_iters": None,
+            "save": "relative",
+            "save_interval": 10,
+            "split": "99,1,0",
+            "accelerator": "cpu",
+            "transformer_impl": "transformer_engine",
+        }
+    )
+    translation = host.translate_config(experiment_of(module), module, target_of())
+    assert translation is not None
+    check_translation(module, translation, core_schema().parameters)
+
+
+def test_tables_name_parameters_of_megatron() -> None:
+    """Every row of a table speaks of a parameter that exists; every foreign name of one that does not."""
+    known = set(schema_for("0.19.2").parameters)
+    names = {rule.name for rule in RULES} | {alias.native for alias in ALIASES} | {row.name for row in REFUSED}
+    assert names | {*PATHS_READ, *PATHS_WRITTEN, *TOKENIZER_DETAILS, *POSITIVE} <= known
+    assert not ({alias.name for alias in ALIASES} | {row.name for row in INACTIVE}) & known
+
+
+# Names
+
+
+def test_typo_of_the_announcement() -> None:
+    """``mock_date`` is answered with its place and ``mock_data``."""
+    error = refusal(TINY, mock_date=True)
+    assert error.where == f"exp.yaml:{10 + len(TINY)}"
+    assert "mock_date" in error.what
+    assert "`mock_data`" in error.remedy
+
+
+def test_misspelt_parameter_of_core() -> None:
+    """A misspelt parameter of core is answered with core's name."""
+    assert "`accelerator`" in refusal(TINY, acelerator="cpu").remedy
+
+
+def test_all_problems_are_told_together() -> None:
+    """Unknown names, wrong types, missing and refused parameters cost one attempt."""
+    params = {name: value for name, value in TINY.items() if name not in ("lr", "num_layers")}
+    with pytest.raises(ErrorGroup) as caught:
+        translate({**params, "mock_date": True, "train_iters": "fifty", "yaml_cfg": "x.yaml", "hidden_size": 0})
+    text = " ".join(str(error) for error in caught.value.errors)
+    for fragment in ("mock_date", "fifty", "yaml_cfg", "`hidden_size` is 0", "`num_layers`, `lr` are not set"):
+        assert fragment in text
+
+
+def test_norm_epsilon_reaches_megatron() -> None:
+    """The name that Megatron does not read sets the one that it reads."""
+    translation = translate({**TINY, "norm_epsilon": 1e-6})
+    assert translation.native["layernorm_epsilon"] == 1e-6
+    assert fate(translation, "norm_epsilon") == "mapped"
+
+
+@pytest.mark.parametrize(("alias", "native", "used"), [("overrides", "model", 1e-6), ("model", "overrides", 1e-5)])
+def test_stronger_layer_decides_between_two_spellings(alias: Layer, native: Layer, used: float) -> None:
+    """An override wins over a preset, in whichever spelling; the other is unused and says by what."""
+    layers: dict[str, Layer] = {"norm_epsilon": alias, "layernorm_epsilon": native}
+    translation = translate({**TINY, "norm_epsilon": 1e-6, "layernorm_epsilon": 1e-5}, layers)
+    assert translation.native["layernorm_epsilon"] == used
+    assert {fate(translation, "norm_epsilon"), fate(translation, "layernorm_epsilon")} == {"mapped", "unused"}
+
+
+def test_two_spellings_that_contradict_each_other() -> None:
+    """Two values for one parameter in one layer are an error that names both places."""
+    error = refusal(TINY, norm_epsilon=1e-6, layernorm_epsilon=1e-5)
+    assert "norm_epsilon" in error.what
+    assert "1e-05" in error.what
+    assert error.where == f"exp.yaml:{10 + len(TINY)}, exp.yaml:{11 + len(TINY)}"
+
+
+def test_two_spellings_that_agree() -> None:
+    """Two equal values for one parameter are no contradiction."""
+    assert translate({**TINY, "norm_epsilon": 1e-6, "layernorm_epsilon": 1e-6}).native["layernorm_epsilon"] == 1e-6
+
+
+def test_foreign_parameter_without_effect() -> None:
+    """A parameter of another launcher is left out with a reason."""
+    translation = translate({**TINY, "enable_primus_turbo": True, "disable_wandb": True})
+    assert fate(translation, "enable_primus_turbo") == "unused"
+    assert fate(translation, "disable_wandb") == "unused"
+
+
+def test_foreign_parameter_that_would_be_missed() -> None:
+    """A foreign parameter whose effect cannot be had is refused with what to do instead."""
+    error = refusal(TINY, disable_wandb=False)
+    assert "wandb_project" in error.remedy
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.name)
+def test_refused_parameter_may_have_its_default(row: object) -> None:
+    """A refused parameter that is null or off, as presets write it, stops nobody."""
+    name = getattr(row, "name", "")
+    default = schema_for("0.19.2").parameters[name].default
+    assert translate({**TINY, name: default}).native[name] == default
+
+
+def test_refused_parameter() -> None:
+    """Megatron's reinforcement learning is not what this back end trains."""
+    assert "perform_rl_step" in refusal(TINY, perform_rl_step=True).what
+
+
+@pytest.mark.parametrize("name", ["num_layers", "seq_length", "micro_batch_size", "vocab_size", "lr", "train_iters"])
+@pytest.mark.parametrize("null", [True, False])
+def test_missing_parameter(name: str, null: bool) -> None:
+    """What Megatron would only assert after its start is told here, also when it was set to null."""
+    params = {key: value for key, value in TINY.items() if key != name}
+    assert name in refusal({**params, **({name: None} if null else {})}).what
+
+
+def test_samples_instead_of_iterations() -> None:
+    """A run may count samples."""
+    params = {name: value for name, value in TINY.items() if name != "train_iters"}
+    assert translate({**params, "train_samples": 1000}).native["train_samples"] == 1000
+
+
+@pytest.mark.parametrize("name", ["tensor_model_parallel_size", "num_attention_heads", "make_vocab_size_divisible_by"])
+def test_size_below_one(name: str) -> None:
+    """A size of zero is refused by name, not by a division that fails."""
+    error = refusal({**TINY, name: 0})
+    assert f"`{name}` is 0" in error.what
+    assert error.where.startswith("exp.yaml:")
+
+
+# Data and evaluation
+
+
+def test_data_and_tokenizer_stay_with_primus() -> None:
+    """Megatron gets neither paths nor a tokenizer, and the rows say so."""
+    translation = translate({**TINY, "valid_data_path": "v.txt"})
+    assert adjusted(translation, "train_data_path").used is None
+    assert adjusted(translation, "valid_data_path").asked == ["v.txt"]
+    assert adjusted(translation, "tokenizer_type").used == "NullTokenizer"
+    assert adjusted(translation, "tokenizer_model").asked == "tokenizer.json"
+
+
+@pytest.mark.parametrize("name", ["vocab_file", "merge_file", "special_tokens"])
+def test_tokenizer_parameter_that_nobody_reads(name: str) -> None:
+    """A parameter that would change token ids is refused where Primus tokenizes, and harmless for mock data."""
+    assert name in refusal(TINY, **{name: "x"}).what
+    assert fate(translate({**MOCK, name: "x"}), name) == "mapped"
+
+
+def test_no_data_at_all() -> None:
+    """Neither data nor mock data: the error names both ways out."""
+    error = refusal({name: value for name, value in MOCK.items() if name != "mock_data"})
+    assert "train_data_path" in error.what
+    assert "mock_data" in error.remedy
+
+
+def test_mock_data_needs_no_tokenizer() -> None:
+    """Made-up tokens need neither tokenizer nor data, and write no index."""
+    translation = translate(MOCK)
+    assert adjusted(translation, "tokenizer_type").used == "NullTokenizer"
+    assert "data_cache_path" not in translation.native
+
+
+def test_evaluation_is_off_unless_asked_for() -> None:
+    """Without interval and iterations all data is for training, and Megatron's arithmetic has its numbers."""
+    translation = translate(TINY)
+    assert adjusted(translation, "eval_interval").used == NEVER
+    assert adjusted(translation, "eval_iters").used == 0
+    assert adjusted(translation, "split").used == "100,0,0"
+
+
+@pytest.mark.parametrize("asked", [{"eval_interval": 10}, {"eval_iters": 5}, {"eval_interval": 10, "eval_iters": 5}])
+def test_evaluation_that_is_asked_for(asked: dict[str, Value]) -> None:
+    """An interval or a number of iterations switches evaluation on, with Megatron's shares."""
+    translation = translate({**TINY, **asked})
+    assert all(translation.native[name] == value for name, value in asked.items())
+    assert translation.native.get("eval_iters") != 0
+    assert adjusted(translation, "split").used == "969, 30, 1"
+
+
+def test_split_gives_way_to_data_of_its_own() -> None:
+    """Validation data with a path of its own leaves nothing to split."""
+    translation = translate({**TINY, "split": "99,1,0", "valid_data_path": "v.txt"})
+    assert adjusted(translation, "split").asked == "99,1,0"
+    assert translation.native["split"] is None
+
+
+# Files
+
+
+def test_checkpoints_go_to_the_experiment() -> None:
+    """An interval is enough to save."""
+    translation = translate({**TINY, "save_interval": 10})
+    assert adjusted(translation, "save").used == "/workspace/team/me/exp/checkpoints"
+
+
+def test_save_null_saves_nothing() -> None:
+    """``save: null`` is an answer, not a gap."""
+    translation = translate({**TINY, "save": None, "save_interval": 10})
+    assert translation.native["save"] is None
+    assert fate(translation, "save") == "mapped"
+
+
+def test_save_without_an_interval() -> None:
+    """A folder alone does not say when to save."""
+    assert "save_interval" in refusal(TINY, save="/checkpoints").what
+
+
+@pytest.mark.parametrize("name", ["save", "load", "tensorboard_dir", "data_cache_path"])
+def test_relative_path(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ranks may run in another folder: relative paths start where primus was called."""
+    monkeypatch.chdir(tmp_path)
+    row = adjusted(translate({**TINY, "save_interval": 1, name: "here"}), name)
+    assert (row.asked, row.used) == ("here", str(tmp_path / "here"))
+
+
+def test_absolute_path_is_kept() -> None:
+    """An absolute path reaches Megatron as it was written."""
+    assert fate(translate({**TINY, "load": "/checkpoints"}), "load") == "mapped"
+
+
+def test_nothing_is_written_outside_the_workspace() -> None:
+    """Every file that Megatron would place itself goes to the workspace."""
+    params: dict[str, Value] = {"save_interval": 1, "record_memory_history": True, "wandb_project": "p"}
+    native = translate({**TINY, **params}).native
+    for name in ("save", "data_cache_path", "memory_snapshot_path", "wandb_save_dir"):
+        assert str(native[name]).startswith("/workspace/")
+    assert "tensorboard_dir" not in native
+
+
+# Model
+
+
+def test_padded_vocabulary() -> None:
+    """The embedding is rounded up for the tensor parallel ranks, as Megatron would."""
+    translation = translate({**TINY, "tensor_model_parallel_size": 2})
+    assert adjusted(translation, "padded_vocab_size").used == 1024
+    assert translation.model is not None
+    assert translation.model.vocabulary == 1024
+
+
+def test_padding_that_is_switched_off() -> None:
+    """``pad_vocab_size: false`` keeps the vocabulary as it is."""
+    assert translate({**TINY, "pad_vocab_size": False}).native["padded_vocab_size"] == 1000
+
+
+def test_padded_vocabulary_alone() -> None:
+    """A model may be described by its padded vocabulary only."""
+    params = {name: value for name, value in TINY.items() if name != "vocab_size"}
+    native = translate({**params, "padded_vocab_size": 2048}).native
+    assert (native["vocab_size"], native["padded_vocab_size"]) == (2048, 2048)
+
+
+def test_byte_level_vocabulary() -> None:
+    """The built-in tokenizer's vocabulary is known."""
+    params = {name: value for name, value in TINY.items() if name not in ("vocab_size", "tokenizer_model")}
+    translation = translate({**params, "tokenizer_type": "ByteLevelTokenizer"})
+    assert adjusted(translation, "vocab_size").used == 259
+    assert adjusted(translation, "padded_vocab_size").used == 384
+
+
+def test_query_groups_are_not_ignored() -> None:
+    """Megatron ignores query groups without a second switch, which is therefore set."""
+    translation = translate({**TINY, "num_query_groups": 4})
+    assert adjusted(translation, "group_query_attention").used is True
+    assert translation.model is not None
+    assert translation.model.query_groups == 4
+
+
+def test_query_groups_that_are_switched_off() -> None:
+    """An explicit ``group_query_attention: false`` is respected."""
+    translation = translate({**TINY, "num_query_groups": 4, "group_query_attention": False})
+    assert fate(translation, "num_query_groups") == "unused"
+    assert translation.model is not None
+    assert translation.model.query_groups == 8
+
+
+def test_positions_default_to_the_sequence() -> None:
+    """The one length that the user gave is enough."""
+    assert adjusted(translate(TINY), "max_position_embeddings").used == 128
+
+
+def test_fused_loss_of_transformer_engine() -> None:
+    """The announcement's own loss setting, which this megatron-core refuses, becomes the one that it accepts."""
+    translation = translate({**TINY, "cross_entropy_loss_fusion": True, "cross_entropy_fusion_impl": "te"})
+    assert adjusted(translation, "cross_entropy_fusion_impl").used == "native"
+
+
+def test_shape_with_megatrons_defaults() -> None:
+    """Sizes that nobody set follow Megatron's rules."""
+    assert translate({**TINY, "swiglu": True}).model == ModelShape(
+        layers=4,
+        hidden=128,
+        ffn_hidden=320,
+        heads=8,
+        query_groups=8,
+        head_size=16,
+        sequence=128,
+        vocabulary=1024,
+        gated_mlp=True,
+        tied_embeddings=True,
+    )
+
+
+def test_shape_of_a_mixture_of_experts() -> None:
+    """Experts, their number for a token and their width are part of the shape."""
+    params: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 3, "moe_ffn_hidden_size": 96, "kv_channels": 32}
+    shape = translate({**TINY, **params}).model
+    assert shape is not None
+    assert (shape.experts, shape.experts_per_token, shape.moe_ffn_hidden, shape.head_size) == (8, 3, 96, 32)
+
+
+def test_layout() -> None:
+    """Parallel sizes and batches are core's to check."""
+    sizes: dict[str, Value] = {
+        "tensor_model_parallel_size": 2,
+        "pipeline_model_parallel_size": 2,
+        "context_parallel_size": 4,
+        "global_batch_size": 64,
+    }
+    expected = Layout(tensor=2, pipeline=2, context=4, expert=1, micro_batch_size=2, global_batch_size=64)
+    assert translate({**TINY, **sizes}).layout == expected
+    assert translate(TINY).layout == Layout(micro_batch_size=2)
+
+
+def test_log_interval() -> None:
+    """Megatron logs every iteration unless told otherwise."""
+    assert adjusted(translate(TINY), "log_interval").used == 1
+    assert fate(translate({**TINY, "log_interval": 7}), "log_interval") == "mapped"
+
+
+# Platforms
+
+CPU_ALWAYS = {
+    "transformer_impl": "local",
+    "distributed_backend": "gloo",
+    "masked_softmax_fusion": False,
+    "gradient_accumulation_fusion": False,
+    "bias_gelu_fusion": False,
+    "bias_swiglu_fusion": False,
+    "bias_dropout_fusion": False,
+    "apply_rope_fusion": False,
+    "no_persist_layer_norm": True,
+    "num_workers": 0,
+}
+
+
+@pytest.mark.parametrize("name", CPU_ALWAYS)
+def test_cpu_replaces_what_needs_cuda(name: str) -> None:
+    """On a CPU the default of Megatron is replaced, with a row that says why."""
+    row = adjusted(translate(TINY), name)
+    assert (row.asked, row.used) == (None, CPU_ALWAYS[name])
+
+
+def test_cpu_says_what_was_asked() -> None:
+    """A value that a user asked for and a CPU cannot have is in the row."""
+    row = adjusted(
+        translate({**TINY, "transformer_impl": "transformer_engine", "moe_grouped_gemm": True}), "transformer_impl"
+    )
+    assert (row.path, row.asked, row.used) == ("transformer_impl", "transformer_engine", "local")
+
+
+def test_cpu_has_no_rows_for_what_was_off() -> None:
+    """Rules about rare features stay silent unless the feature was asked for."""
+    natives = {row.native for row in translate(TINY).adjusted}
+    assert not natives & {"moe_grouped_gemm", "cuda_graph_impl", "moe_token_dispatcher_type", "nccl_ub"}
+
+
+def test_cpu_keeps_dispatchers_that_work() -> None:
+    """Only the dispatcher that needs CUDA is replaced."""
+    assert (
+        adjusted(translate({**TINY, "moe_token_dispatcher_type": "flex"}), "moe_token_dispatcher_type").used
+        == "alltoall"
+    )
+    assert fate(translate({**TINY, "moe_token_dispatcher_type": "allgather"}), "moe_token_dispatcher_type") == "mapped"
+
+
+def test_cpu_keeps_precision() -> None:
+    """bf16 works on a CPU and stays as asked."""
+    assert fate(translate({**TINY, "bf16": True}), "bf16") == "mapped"
+
+
+@pytest.mark.parametrize(("name", "value"), [("fp8", "hybrid"), ("fp4", "e2m1")])
+def test_cpu_refuses_what_would_change_the_numbers(name: str, value: str) -> None:
+    """Leaving a low precision out would train another model: it is refused with its place."""
+    error = refusal(TINY, **{name: value})
+    assert name in error.what
+    assert error.where == f"exp.yaml:{10 + len(TINY)}"
+
+
+@pytest.mark.parametrize("accelerator", ["cuda", "rocm"])
+def test_accelerators_take_megatrons_defaults(accelerator: Accelerator) -> None:
+    """No CPU rule touches a GPU run, not even low precision."""
+    translation = translate(
+        {**TINY, "fp8": "hybrid", "transformer_impl": "transformer_engine"}, accelerator=accelerator
+    )
+    assert not set(CPU_ALWAYS) & {row.native for row in translation.adjusted}
+    assert translation.native["fp8"] == "hybrid"
+
+
+def test_host_imports_no_heavy_library() -> None:
+    """Planning works on a login node without torch, Megatron and numpy."""
+    code = (
+        "import sys, primus_backend_megatron.host;"
+        "print([name for name in ('torch', 'megatron', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
