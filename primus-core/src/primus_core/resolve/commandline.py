@@ -13,6 +13,8 @@ from primus_core.resolve.trees import Tree, merge
 from primus_core.yamlfile import Fields, Node, parse_text
 
 _ORIGIN = Origin(file="command line", layer="command line")
+_LONGEST_PATH = 12
+"""Parts of ``modules.NAME.overrides.GROUP.KEY``."""
 
 
 @frozen(kw_only=True)
@@ -50,9 +52,9 @@ def parse_overrides(words: Sequence[str], errors: list[ConfigError]) -> CommandL
 def _split(word: str) -> tuple[list[str], Node]:
     key, equals, text = word.partition("=")
     path = key.strip().split(".")
-    if not equals or not all(path):
+    if not equals or not all(path) or len(path) > _LONGEST_PATH:
         raise ConfigError(
-            f"`{word}` is no override", where=str(_ORIGIN), remedy="write key=value, as in train_iters=40"
+            f"`{word[:80]}` is no override", where=str(_ORIGIN), remedy="write key=value, as in train_iters=40"
         )
     return path, parse_text(text, _ORIGIN)
 

@@ -70,7 +70,7 @@ class PresetPath:
         return ConfigError(
             f"there is no preset `{name}`",
             where=place,
-            why="looked in " + "\n".join(folder.name for folder in places),
+            why="looked in:\n" + "\n".join(folder.name for folder in places),
             remedy=f"did you mean `{meant}`?" if meant else "name one of: " + ", ".join(names),
         )
 

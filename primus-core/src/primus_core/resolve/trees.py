@@ -11,6 +11,8 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Leaf
 from primus_core.yamlfile import Fields, Node
 
+_MOST_DOTS = 8
+
 Tree: TypeAlias = "dict[str, Tree | Leaf]"
 """Maps by key; a list, a scalar and an empty map are leaves."""
 
@@ -30,6 +32,10 @@ def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -
     """
     tree: Tree = {}
     for key, node in fields.entries.items():
+        if key.count(".") > _MOST_DOTS:
+            where = str(node.origin)
+            errors.append(ConfigError(f"`{key[:80]}` has too many dots", where=where, remedy="correct the name"))
+            continue
         value: Tree | Leaf = branch(node, layer)
         if isinstance(node, Fields) and node.entries:
             value = parameters(node, layer, errors)

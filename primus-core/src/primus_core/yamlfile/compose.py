@@ -22,8 +22,8 @@ from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolv
 # libyaml's parser is some ten times faster; wheels have it, some distributions' builds do not.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_DEEPEST = 64
-"""Levels of nesting."""
+_DEEPEST = 32
+"""Levels of nesting: no configuration has more, and what walks a tree may recurse."""
 _MOST_NODES = 50_000
 """Nodes after the expansion of aliases: beyond any configuration, far below what fills the memory."""
 _TAG = "tag:yaml.org,2002:"

@@ -1,0 +1,102 @@
+"""The presets that every back end reads, and the portable names they are written in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from primus_core.experiment import Experiment, Leaf
+from primus_core.parameters import Parameter, coerce, load_schema
+from primus_core.resolve import resolve
+
+CORE = files("primus_core")
+PRESETS = Path(str(CORE / "presets"))
+MODELS = sorted(path.name for path in (PRESETS / "models").glob("*.yaml"))
+REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
+UPSTREAM = REFERENCE / "experiments" / "megatron" / "MI300X" / "llama3.1_8B-BF16-pretrain.yaml"
+
+EXPERIMENT = """\
+work_group: team
+user_name: me
+exp_name: test
+workspace: out
+modules:
+  pre_trainer: {framework: any, config: pre_trainer.yaml, model: MODEL}
+"""
+
+
+def portable() -> dict[str, Parameter]:
+    """The portable names as parameters that may be null."""
+    rows = json.loads((CORE / "portable.json").read_text())
+    return {
+        row["name"]: Parameter(name=row["name"], type=row["type"], nullable=True, help=row["meaning"]) for row in rows
+    }
+
+
+def resolved(path: str, cwd: Path) -> Experiment:
+    return resolve(path, env={}, preset_dirs=lambda framework: [str(PRESETS)], cwd=str(cwd))
+
+
+def params(model: str, folder: Path) -> Mapping[str, Leaf]:
+    (folder / "exp.yaml").write_text(EXPERIMENT.replace("MODEL", model))
+    return resolved("exp.yaml", folder).modules["pre_trainer"].params
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_presets_speak_portable_names(model: str, tmp_path: Path) -> None:
+    """Every parameter of a preset is a portable name with a value of its type."""
+    names = portable()
+    for key, leaf in params(model, tmp_path).items():
+        assert key in names, leaf.origin
+        coerce(names[key], leaf)
+
+
+def test_portable_names_are_described_once() -> None:
+    """Each portable name has one row with type, unit and meaning, and is no parameter of core's own."""
+    rows = json.loads((CORE / "portable.json").read_text())
+    names = [row["name"] for row in rows]
+    assert len(names) == len(set(names))
+    assert all(set(row) == {"name", "type", "unit", "meaning"} and row["meaning"].endswith(".") for row in rows)
+    own = load_schema((CORE / "core_parameters.json").read_text()).parameters
+    assert not own.keys() & set(names)
+
+
+def test_llama_8b_has_its_published_shape(tmp_path: Path) -> None:
+    """The parameters of Llama 3.1 8B add up to the published 8,030,261,248."""
+    value = {key: leaf.value for key, leaf in params("llama3.1_8B.yaml", tmp_path).items()}
+    assert parameter_count(value) == 8_030_261_248
+    assert (value["rotary_base"], value["rope_scaling_factor"], value["layernorm_epsilon"]) == (500000, 8.0, 1e-5)
+    assert (value["seq_length"], value["max_position_embeddings"]) == (8192, 131072)
+
+
+def test_llama_tiny_is_tiny(tmp_path: Path) -> None:
+    """The tiny Llama has under a million parameters and ids for 256 bytes and three marks."""
+    value = {key: leaf.value for key, leaf in params("llama_tiny.yaml", tmp_path).items()}
+    assert parameter_count(value) < 1_000_000
+    assert value["vocab_size"] == 256 + 3
+    assert value["tokenizer_type"] == "ByteLevelTokenizer"
+    assert "tokenizer_model" not in value
+
+
+def parameter_count(value: Mapping[str, object]) -> int:
+    """Weights of a Llama: embedding, output, and per layer attention, gated feed-forward and two norms."""
+    size = {key: one for key, one in value.items() if isinstance(one, int)}
+    hidden, ffn, layers = size["hidden_size"], size["ffn_hidden_size"], size["num_layers"]
+    kv = hidden // size["num_attention_heads"] * size["num_query_groups"]
+    layer = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * ffn + 2 * hidden
+    return 2 * size["vocab_size"] * hidden + layers * layer + hidden
+
+
+@pytest.mark.skipif(not UPSTREAM.exists(), reason="no reference experiments beside the project")
+def test_an_upstream_experiment_resolves() -> None:
+    """A user's existing experiment file resolves as it is."""
+    experiment = resolved(str(UPSTREAM), UPSTREAM.parent)
+    found = experiment.modules["pre_trainer"].params
+    assert (experiment.work_group, experiment.user_name, experiment.exp_name) == ("amd", "root", "llama3.1_8B-pretrain")
+    assert (found["train_iters"].value, found["lr"].value, found["train_data_path"].value) == (50, 1e-5, None)
+    assert (found["num_layers"].value, found["num_layers"].origin.layer) == (32, "model")
+    assert [str(one.origin.layer) for one in found["lr"].overrode] == ["preset"]
