@@ -32,7 +32,7 @@ def check_workspace(workspace: Path) -> Iterator[Finding]:
     folder = _nearest_existing(workspace)
     if not folder.is_dir():
         yield _unusable(workspace, f"{folder} is a file, not a folder")
-    elif not os.access(folder, os.W_OK | os.X_OK):
+    elif not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
         yield _unusable(workspace, f"{folder} is not writable for the user id {os.geteuid()}")
     elif os.statvfs(folder).f_flag & os.ST_RDONLY:
         yield _unusable(workspace, f"the file system of {folder} is mounted read-only")
@@ -57,7 +57,8 @@ def check_space(workspace: Path, folder: Path, free: int) -> Iterator[Finding]:
 
 
 def _nearest_existing(path: Path) -> Path:
-    return next(folder for folder in (path, *path.parents) if folder.exists() or not folder.name)
+    """The folder itself or the closest one above it, as far as this user can see."""
+    return next(folder for folder in (path, *path.parents) if os.path.exists(folder) or not folder.name)
 
 
 def _unusable(workspace: Path, evidence: str) -> Finding:

@@ -12,6 +12,7 @@ from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Target, Translation
 
+CONTRACT = 1
 FRAMEWORK = "megatron"
 LIBRARY_VERSIONS = shipped_versions()
 

@@ -1,6 +1,7 @@
 """Which plugins and libraries are installed: read from package metadata, nothing is imported until it is selected."""
 
 from primus_core.discovery.loading import load
+from primus_core.discovery.modules import find_module
 from primus_core.discovery.plugins import GROUPS, Group, PluginInfo, Plugins, scan
 from primus_core.discovery.presets import preset_dirs
 from primus_core.discovery.selection import select
@@ -12,6 +13,7 @@ __all__ = [
     "PluginInfo",
     "Plugins",
     "distributions",
+    "find_module",
     "installed_version",
     "load",
     "preset_dirs",

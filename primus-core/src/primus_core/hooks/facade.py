@@ -19,7 +19,8 @@ class HostPlugins:
     """The plugins of one run in the process of ``primus run``."""
 
     _registry: Registry
-    _unusable: tuple[Finding, ...] = field(default=())
+    unusable: tuple[Finding, ...] = field(default=())
+    """Preflight plugins that could not be loaded."""
 
     def translate_config(self, experiment: Experiment, module: Module, target: Target) -> Translation:
         """One module in the words of its library; see `HostSpec.translate_config` and `check_translation`."""
@@ -53,7 +54,7 @@ class HostPlugins:
 
     def preflight(self, plan: RunPlan, where: Where = Where.SUBMIT) -> tuple[Finding, ...]:
         """What all checks find, errors first; preflight plugins that cannot be used are among the errors."""
-        return in_order([*self._unusable, *self._registry.findings(plan, where)])
+        return in_order([*self.unusable, *self._registry.findings(plan, where)])
 
 
 @frozen

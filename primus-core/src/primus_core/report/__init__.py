@@ -1,0 +1,7 @@
+"""What became of a run: the reports of its ranks merged, and told in one screen."""
+
+from primus_core.report.launcher import lacks_module, launcher_lines
+from primus_core.report.merge import clear, merge, read, write
+from primus_core.report.screen import INTERRUPTED, screen, summary
+
+__all__ = ["INTERRUPTED", "clear", "lacks_module", "launcher_lines", "merge", "read", "screen", "summary", "write"]

@@ -1,0 +1,6 @@
+"""Starting what a launcher asked for, showing what it says, and ending it cleanly."""
+
+from primus_core.submit.console import Console
+from primus_core.submit.submission import submit
+
+__all__ = ["Console", "submit"]

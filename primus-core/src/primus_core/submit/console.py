@@ -1,0 +1,75 @@
+"""What the user sees of a run: one live line on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import TextIO
+
+from primus_core.log import console as looks
+from primus_core.log.events import Event
+from primus_core.log.thinning import Thinning
+
+_ERASE = "\r\x1b[K"
+_WIDTH = 80
+
+
+class Console:
+    """Renders events on a stream.
+
+    Metrics and progress replace each other in the live line of a terminal; elsewhere they are thinned to lines.
+    A stream that nobody reads any more is left alone: the run goes on, and its log files have everything.
+    """
+
+    def __init__(self, stream: TextIO, *, live: bool) -> None:
+        self._stream: TextIO | None = stream
+        self._live = live
+        self._shown = ""
+        self._thinning = Thinning()
+
+    @classmethod
+    def on(cls, stream: TextIO, env: Mapping[str, str]) -> Console:
+        """A console on a stream; it has a live line if the stream is a terminal that can erase one."""
+        return cls(stream, live=stream.isatty() and env.get("TERM", "dumb") != "dumb")
+
+    def event(self, event: Event) -> None:
+        """Show an event, if it is of a kind that the console shows."""
+        text = looks.line(event)
+        if text is None:
+            return
+        if self._live and event["kind"] in ("metrics", "progress"):
+            self._write(_ERASE + self._cut(text))
+            self._shown = text
+        elif self._live or self._thinning.shows(event):
+            self.line(text)
+
+    def line(self, text: str) -> None:
+        """Show a line that stays, above the live line."""
+        if self._shown:
+            self._write(f"{_ERASE}{text}\n{self._cut(self._shown)}")
+        else:
+            self._write(f"{text}\n")
+
+    def close(self) -> None:
+        """Leave the last state of the live line as an ordinary line."""
+        if self._shown:
+            self._write(f"{_ERASE}{self._shown}\n")
+        self._shown = ""
+
+    def _cut(self, text: str) -> str:
+        """The text in one row of the terminal as it is now: a row that wraps cannot be erased."""
+        width = _WIDTH
+        if self._stream is not None:
+            with contextlib.suppress(OSError, ValueError):  # a stream without a terminal behind it
+                width = os.get_terminal_size(self._stream.fileno()).columns or _WIDTH
+        return text if len(text) < width else text[: max(0, width - 2)] + "…"
+
+    def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the reader has gone
+            self._stream = None

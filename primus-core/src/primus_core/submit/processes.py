@@ -1,0 +1,116 @@
+"""Processes that end with us: started in groups of their own, found in ``/proc`` when they must go."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from primus_core.errors import DependencyError
+from primus_core.plan import Process
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own; the kernel sends it SIGTERM when we die.
+
+    Its own session keeps a terminal's Ctrl-C away from it: it gets each signal once, from us.
+
+    Raises:
+        DependencyError: the program is not there or cannot be executed.
+    """
+    try:
+        child = subprocess.Popen(
+            process.argv,
+            env={**env, **process.env},
+            stdin=subprocess.PIPE if process.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=partial(_die_with, os.getpid(), ctypes.CDLL(None)),
+        )
+    except OSError as error:
+        raise DependencyError(
+            f"cannot start {process.argv[0]}",
+            why=str(error),
+            remedy="Check that the program is installed on this host and may be executed.",
+        ) from None
+    _feed(child, process.stdin)
+    return child
+
+
+def _die_with(parent: int, libc: ctypes.CDLL) -> None:
+    """Runs between fork and exec."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(125)
+
+
+def _feed(child: subprocess.Popen[bytes], text: str) -> None:
+    if child.stdin is None:
+        return
+    with contextlib.suppress(BrokenPipeError), child.stdin:
+        child.stdin.write(text.encode())
+
+
+def signal_group(child: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a process that we started and to its group."""
+    if child.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+
+
+def adopt_orphans(adopt: bool) -> None:
+    """Make processes whose parent dies our children, so that none gets out of sight."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
+
+
+def descendants(root: int, *, without: Iterable[int] = ()) -> list[int]:
+    """Living processes below a process, except those in ``without`` and what is below them."""
+    by_parent: dict[int, list[int]] = {}
+    for pid, parent, ended in _processes():
+        if not ended:
+            by_parent.setdefault(parent, []).append(pid)
+    left_out, found, todo = set(without), [], [root]
+    while todo:
+        below = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in left_out]
+        found += below
+        todo += below
+    return found
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def children(parent: int) -> list[int]:
+    """The processes whose exit status a process has to take, those that have ended included."""
+    return [pid for pid, above, _ in _processes() if above == parent]
+
+
+def reap(pids: Iterable[int]) -> None:
+    """Take the exit status of adopted processes that have ended; `subprocess` does it for its own."""
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _processes() -> Iterator[tuple[int, int, bool]]:
+    """Process, parent, and whether it has ended and waits for its parent to notice."""
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            state, parent = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+        except (OSError, ValueError):  # it is gone
+            continue
+        yield int(folder.name), int(parent), state in "ZX"

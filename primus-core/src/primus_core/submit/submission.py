@@ -1,0 +1,98 @@
+"""Carrying out what a launcher asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from attrs import evolve
+
+from primus_core import report
+from primus_core.errors import DependencyError, ExitCode, RunError
+from primus_core.log.redaction import Redactor
+from primus_core.outcome import RunReport
+from primus_core.plan import RunPlan, Submission
+from primus_core.rundir import RunDir, write_atomic
+from primus_core.submit.console import Console
+from primus_core.submit.supervisor import Ended, Supervisor
+
+EVENTS = {"PRIMUS_CONSOLE": "events"}
+"""Tells the ranks' parents to send events instead of readable lines."""
+
+
+def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], console: Console | None = None) -> int:
+    """Start the processes of a submission, show what they say, and wait for their end.
+
+    Writes the submission's files, the launchers' own output (``submission/host-N.log``) and ``report.json``. When
+    it returns, nothing that it started is running any more.
+
+    Args:
+        env: environment that the processes inherit, secrets included.
+        console: default: standard output.
+
+    Returns:
+        0 for success; 1, 2 or 3 as the rank that failed first says; 3 for one that was killed or left no report;
+        130 after Ctrl-C, unless every rank ended in good order.
+
+    Raises:
+        DependencyError: the launcher's program cannot be started, or submits and does not wait.
+        RunError: the run directory cannot be written.
+    """
+    if submission.detached:
+        raise DependencyError(
+            f"the launcher {plan.launcher!r} leaves its run to a scheduler",
+            why="This version of primus-core waits for a run to end, and cannot follow a detached one.",
+            remedy="Choose another launcher, or upgrade primus-core.",
+        )
+    rundir = RunDir(Path(plan.run_dir))
+    console = console or Console.on(sys.stdout, env)
+    try:
+        report.clear(rundir)
+        _write_files(rundir, submission.files)
+        ended = _supervise(submission, plan, rundir, env, console)
+        merged = report.merge(rundir, plan.target.world_size)
+        code = _exit_code(merged, ended, plan)
+        report.write(rundir, evolve(merged, exit_code=code))
+    except OSError as error:
+        raise RunError(
+            "cannot write the run directory",
+            where=str(rundir.path),
+            why=str(error),
+            remedy="Make room, or choose another `workspace:`.",
+        ) from error
+    return code
+
+
+def _supervise(
+    submission: Submission, plan: RunPlan, rundir: RunDir, env: Mapping[str, str], console: Console
+) -> Ended:
+    redact = Redactor.of_environment(plan.secrets, env)
+    try:
+        with Supervisor(
+            on_event=console.event, on_notice=console.line, redact=redact, log_dir=rundir.submission
+        ) as supervisor:
+            return supervisor.run(submission.processes, {**env, **EVENTS})
+    finally:
+        console.close()
+
+
+def _write_files(rundir: RunDir, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            raise DependencyError(
+                f"the launcher asks for a file outside the run directory: {name}",
+                remedy="This is a fault of the launcher's package: report it there.",
+            )
+        write_atomic(rundir.submission / path, text)
+
+
+def _exit_code(merged: RunReport, ended: Ended, plan: RunPlan) -> int:
+    if merged.exit_code == ExitCode.OK and not any(ended.statuses):
+        return ExitCode.OK
+    if ended.interrupted:
+        return report.INTERRUPTED
+    if not merged.ranks and report.lacks_module(RunDir(Path(plan.run_dir))):
+        return ExitCode.DEPENDENCY
+    return merged.exit_code or ExitCode.RUNTIME

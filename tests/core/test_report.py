@@ -1,0 +1,176 @@
+"""From the reports of ranks to one screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from primus_core import report
+from primus_core.codec import to_json
+from primus_core.errors import ConfigError
+from primus_core.outcome import Failure, RankReport, RunReport
+from primus_core.plan import Job, RunPlan, Target, Task
+from primus_core.rundir import RunDir, write_atomic
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> RunPlan:
+    task = Task(kind="train", entry="x:y")
+    return RunPlan(
+        run_id="r",
+        run_dir=str(tmp_path / "e" / "runs" / "r"),
+        target=Target(accelerator="cpu", library_version="1", ranks_per_node=4),
+        task=task,
+        module="pre",
+        job=Job(run_id="r", name="n", task=task, python="python", argv=()),
+        launcher="direct",
+    )
+
+
+def rank(number: int, code: int = 0, ended: float = 100.0, **more: object) -> RankReport:
+    fields = {"run_id": "r", "host": f"node-{number}", "phase": "train", "started": 40.0, **more}
+    return RankReport(rank=number, exit_code=code, ended=ended, **fields)  # type: ignore[arg-type]  # of a test
+
+
+def failing(number: int, kind: str, text: str, ended: float = 100.0) -> RankReport:
+    return rank(number, 3, ended, iteration=12, failure=Failure(type=kind, text=text))
+
+
+def merged(plan: RunPlan, *ranks: RankReport) -> RunReport:
+    rundir = RunDir(Path(plan.run_dir))
+    for one in ranks:
+        write_atomic(rundir.ranks / f"rank-{one.rank}.json", to_json(one))
+    return report.merge(rundir, plan.target.world_size)
+
+
+def test_all_ranks_in_good_order_are_a_success(plan: RunPlan) -> None:
+    """The screen names iteration, loss, duration, logs and checkpoint."""
+    result = {"iteration": 100, "loss": 2.87123, "checkpoint": "/w/checkpoints/iter_100"}
+    run = merged(plan, rank(0, result={"iteration": 100, "loss": None}), *(rank(n, result=result) for n in (1, 2, 3)))
+    assert (run.exit_code, run.first_failure, run.started, run.ended) == (0, None, 40.0, 100.0)
+    lines = report.screen(run, plan).splitlines()
+    assert lines == [
+        "done        iteration 100, loss 2.871, 1 min 00 s",
+        f"logs        {Path(plan.run_dir).parents[1]}/logs/pre",
+        "checkpoint  /w/checkpoints/iter_100",
+    ]
+
+
+def test_the_first_failing_rank_is_the_cause(plan: RunPlan) -> None:
+    """A rank that failed earlier, but only because its peer was gone, is not blamed; the others are counted."""
+    run = merged(
+        plan,
+        failing(0, "DistBackendError", "[gloo] Connection closed by peer [10.0.0.1]", ended=90.0),
+        rank(1, 143, 80.0, signal="SIGTERM", signalled_first=True),
+        failing(2, "RuntimeError", "out of\nmemory", ended=95.0),
+        failing(3, "ValueError", "later", ended=99.0),
+    )
+    assert (run.first_failure, run.exit_code) == (2, 3)
+    screen = report.screen(run, plan)
+    assert screen.splitlines()[:2] == [
+        "error: rank 2 failed: RuntimeError: out of",
+        "  at:  train, iteration 12, on node-2, 55 s after its start",
+    ]
+    assert "  and: 3 other ranks ended in consequence" in screen
+    assert screen.splitlines()[-1] == f"  log: {Path(plan.run_dir).parents[1]}/logs/pre/rank-2/debug.log"
+    assert "later" not in screen
+
+
+def test_when_all_failed_in_consequence_the_earliest_is_shown(plan: RunPlan) -> None:
+    """A run that lost a peer which left no report names the rank that noticed first, and the silent one."""
+    run = merged(
+        plan,
+        failing(0, "DistBackendError", "Connection reset by peer", ended=92.0),
+        failing(1, "DistBackendError", "Connection reset by peer", ended=91.0),
+        failing(3, "DistBackendError", "Connection reset by peer", ended=93.0),
+    )
+    assert run.first_failure == 1
+    assert "2 other ranks ended in consequence; no report from rank 2" in report.screen(run, plan)
+
+
+@pytest.mark.parametrize(
+    ("one", "cause"),
+    [
+        (rank(0, 137, signal="SIGKILL", peak_memory_bytes=3 * 1024**3), "the kernel did because memory ran out"),
+        (rank(0, 139, signal="SIGSEGV"), "crashed by SIGSEGV"),
+        (rank(0, 162, signal="SIGRTMIN"), "killed by SIGRTMIN"),
+        (rank(0, 9), "it ended with exit status 9"),
+        (failing(0, "KeyError", ""), "rank 0 failed: KeyError\n"),
+    ],
+)
+def test_a_cause_is_told_in_plain_words(plan: RunPlan, one: RankReport, cause: str) -> None:
+    """Signals, statuses and exceptions without text are words, not numbers."""
+    run = merged(plan, one, rank(1), rank(2), rank(3))
+    screen = report.screen(run, plan)
+    assert cause in screen
+    assert ("3.0 GiB" in screen) == (one.signal == "SIGKILL")
+    assert run.exit_code == 3
+
+
+def test_the_last_lines_are_short_and_few(plan: RunPlan) -> None:
+    """The screen stays one screen whatever the rank said last."""
+    lines = (*(f"line {n}" for n in range(40)), "x" * 5000, "\x1b[31mred\x1b[0m")
+    run = merged(plan, rank(0, 3, last_lines=lines), rank(1), rank(2), rank(3))
+    screen = report.screen(run, plan)
+    assert len(screen.splitlines()) < 20
+    assert max(map(len, screen.splitlines())) < 250
+    assert "    red\n" in screen
+
+
+def test_missing_and_damaged_reports_are_a_failure(plan: RunPlan) -> None:
+    """Ranks whose report is absent, torn or of another shape left none."""
+    rundir = RunDir(Path(plan.run_dir))
+    write_atomic(rundir.ranks / "rank-1.json", '{"run_id": "r", ')
+    (rundir.ranks / "rank-2.json").write_bytes(b"\xff\xfe")
+    run = merged(plan, rank(0))
+    assert (run.exit_code, run.first_failure, len(run.ranks)) == (3, None, 1)
+    screen = report.screen(run, plan)
+    assert screen.startswith("error: 3 of 4 ranks left no report")
+    assert "no report from ranks 1, 2, 3" in screen
+
+
+def test_a_launcher_that_started_no_rank_speaks_for_itself(plan: RunPlan) -> None:
+    """When no rank said anything, the launcher's last words are on the screen."""
+    rundir = RunDir(Path(plan.run_dir))
+    write_atomic(rundir.submission / "host-0.log", "\n".join([*["noise"] * 50, "No module named 'torch'"]))
+    screen = report.screen(merged(plan), plan)
+    assert screen.startswith("error: the launcher 'direct' ended before any rank left a report")
+    assert "No module named 'torch'" in screen
+    assert screen.count("noise") < 12
+    assert str(rundir.submission / "host-0.log") in screen
+    assert report.lacks_module(rundir)
+
+
+def test_a_launcher_that_fails_after_the_ranks_is_told(plan: RunPlan) -> None:
+    """Four good ranks and a failing launcher are not called a success, nor a failure of a rank."""
+    run = evolve(merged(plan, *map(rank, range(4))), exit_code=3)
+    assert report.screen(run, plan).startswith("error: the launcher 'direct' failed after all ranks had succeeded")
+
+
+@pytest.mark.parametrize(
+    ("iteration", "where"), [(7, "interrupted after iteration 7"), (None, "interrupted before the first iteration")]
+)
+def test_an_interrupted_run_says_so(plan: RunPlan, iteration: int | None, where: str) -> None:
+    """After Ctrl-C the screen does not speak of a failure."""
+    stopped = rank(0, 130, signal="SIGINT", signalled_first=True, iteration=iteration)
+    run = evolve(merged(plan, stopped, *map(rank, (1, 2, 3))), exit_code=130)
+    assert report.screen(run, plan).splitlines()[0] == where
+
+
+def test_the_summary_reads_what_was_written(plan: RunPlan) -> None:
+    """report.json is the run's memory: written whole, read back equal, absent before the end."""
+    rundir = RunDir(Path(plan.run_dir))
+    assert report.read(rundir) is None
+    assert "left no report" in report.summary(plan)
+    run = merged(plan, *map(rank, range(4)))
+    report.write(rundir, run)
+    assert report.read(rundir) == run
+    assert report.summary(plan) == report.screen(run, plan)
+    rundir.report.write_text("{}")
+    with pytest.raises(ConfigError):
+        report.read(rundir)
+    report.clear(rundir)
+    assert report.read(rundir) is None
+    assert report.merge(rundir, 4).ranks == ()
