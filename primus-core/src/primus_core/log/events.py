@@ -47,7 +47,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 
 def to_json(value: object) -> str:
-    """Strict JSON in one ASCII line; numbers that are not finite become ``NaN``, ``Infinity`` or ``-Infinity`` as text."""
+    """Strict JSON in one ASCII line; a number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False)
     except (TypeError, ValueError):

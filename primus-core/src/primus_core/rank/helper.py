@@ -1,8 +1,15 @@
-"""A process that the rank's own code spawns: it starts without the rank's patches, so they are applied again."""
+"""Processes that a rank's own code spawns: they start without the rank's patches, so they apply them again.
+
+multiprocessing's ``spawn`` and ``forkserver`` import the main module of the process that asks, under the name
+``__mp_main__``, before they unpickle the work. They leave out a package's ``__main__``, which is what a rank runs; so
+the rank names `primus_core.rank.spawned` as its main module, and that applies the patches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, MutableMapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from primus_core import discovery, hooks
@@ -10,8 +17,14 @@ from primus_core.codec import from_json
 from primus_core.patching import verify
 from primus_core.plan import RunPlan
 
-PATCHED_PLAN = "PRIMUS_PATCHED_PLAN"
-"""Variable with the path of the plan, set in a rank once its patches are applied."""
+_PLAN = "PRIMUS_PATCHED_PLAN"
+_MODULE = "primus_core.rank.spawned"
+
+
+def have_helpers_patched(plan_path: str, env: MutableMapping[str, str]) -> None:
+    """In a rank that has applied its patches: make the helpers that it spawns from now on apply them too."""
+    env[_PLAN] = plan_path
+    sys.modules["__main__"].__spec__ = find_spec(_MODULE)
 
 
 class HelperContext:
@@ -43,15 +56,12 @@ class HelperContext:
 
 
 def repatch(env: Mapping[str, str]) -> None:
-    """Apply and verify the patches of the rank that spawned this process, if it had got that far.
+    """In a helper: apply and verify the patches of the rank that spawned it.
 
     Raises:
         PrimusError: they cannot be applied; the helper ends and its traceback is in the rank's log.
     """
-    path = env.get(PATCHED_PLAN)
-    if path is None:
-        return
+    path = env[_PLAN]
     plan = from_json(RunPlan, Path(path).read_text(encoding="utf-8"), source=path)
-    if plan.translation is not None:
-        back_end = hooks.load_rank(discovery.scan(), plan.framework)
-        verify(plan, back_end.patch_backend(plan, HelperContext(env)))
+    back_end = hooks.load_rank(discovery.scan(), plan.framework)
+    verify(plan, back_end.patch_backend(plan, HelperContext(env)))

@@ -17,7 +17,7 @@ from primus_core.plan import RunPlan
 from primus_core.rank.comparison import compare
 from primus_core.rank.context import Context
 from primus_core.rank.entries import call, find_entry
-from primus_core.rank.helper import PATCHED_PLAN
+from primus_core.rank.helper import have_helpers_patched
 from primus_core.rank.preparation import prepare
 from primus_core.rundir import RunDir
 
@@ -47,7 +47,8 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     prepare(plan, rank, run_dir)
     report = _patch(plan, rank, back_end)
     _tell(report, rank, emitter)
-    env[PATCHED_PLAN] = plan_path
+    if plan.translation is not None:
+        have_helpers_patched(plan_path, env)
     rank.phase("import")
     find_entry(plan.task.entry)
     verify(plan, report)  # again: importing the trainer may have replaced something
@@ -60,7 +61,8 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
 def _check(findings: Sequence[Finding], rank: RankContext) -> None:
     """Record what the checks found; an error ends the run."""
     for finding in findings:
-        rank.log(finding.severity, finding.summary, check=finding.check, evidence=finding.evidence)
+        details = {"evidence": finding.evidence, "remedy": finding.remedy}
+        rank.log(finding.severity, finding.summary, check=finding.check, **{k: v for k, v in details.items() if v})
     raise_all(
         [
             _ERRORS[finding.cause](finding.summary, why=finding.evidence, remedy=finding.remedy)

@@ -1,0 +1,183 @@
+"""Events on the wire, and how records, metrics and progress look."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from primus_core.log.console import duration, line, metrics_line, progress_line, record_line
+from primus_core.log.events import decode, encode, to_json
+from primus_core.log.levels import level_of, strength
+from primus_core.log.metrics import NAMES, complete_row
+from primus_core.log.records import Origin, body, head, one_line
+from primus_core.log.redaction import Redactor
+from primus_core.log.thinning import Thinning
+
+ROW = {
+    "iteration": 20,
+    "train_iters": 100,
+    "loss": 3.4123,
+    "lr": 0.00098,
+    "grad_norm": 1.2099,
+    "tokens_per_second": 18400.4,
+    "step_seconds": 0.1113,
+}
+
+
+def test_an_event_survives_the_wire() -> None:
+    """Decoding gives what was encoded, in one line, whatever is in the text."""
+    event = {"kind": "notice", "text": "a\nb\x1e\u2028 \udce9 ü"}
+    wire = encode(event)
+    assert wire.startswith(b"\x1e")
+    assert wire.count(b"\n") == 1
+    assert decode(wire) == event
+
+
+@pytest.mark.parametrize("text", [b"", b"plain", b'{"kind": "notice"}', b"\x1e{torn", b"\x1e[1]", b'\x1e{"kind": 3}'])
+def test_other_output_is_no_event(text: bytes) -> None:
+    """What is no event, or half of one, decodes to None."""
+    assert decode(text) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (math.nan, '"NaN"'),
+        ([-math.inf, 1.5], '["-Infinity", 1.5]'),
+        ({"a": (math.inf, {"b": math.nan})}, '{"a": ["Infinity", {"b": "NaN"}]}'),
+        (np.float32(0.5), "0.5"),
+        (np.array([1, 2]), '"[1 2]"'),
+        ({1: Path("x")}, '{"1": "x"}'),
+        ({(1, 2): np.float64("nan")}, '{"(1, 2)": "NaN"}'),
+    ],
+)
+def test_every_value_becomes_strict_json(value: object, text: str) -> None:
+    """Numbers without a JSON spelling become text, scalars of numpy numbers, other objects their text."""
+    assert to_json(value) == text
+    json.loads(text, parse_constant=lambda name: pytest.fail(name))
+
+
+def test_a_training_line() -> None:
+    """Iteration, loss, learning rate, norm, throughput, step time and time left, with units."""
+    assert metrics_line(ROW) == (
+        "iteration 20/100  loss 3.412  lr 9.8e-04  grad norm 1.21  18,400 tokens/s  0.111 s/step  9 s left"
+    )
+
+
+def test_a_training_line_leaves_out_what_is_not_known() -> None:
+    """Null figures have no place in the line, a loss that is not a number has."""
+    assert metrics_line({"iteration": 3, "loss": "NaN", "lr": None}) == "iteration 3  loss NaN"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (59.4, "59 s"), (250, "4 min 10 s"), (7500, "2 h 05 min"), (273600, "3 d 04 h")],
+)
+def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
+    """Seconds, minutes, hours and days, rounded to what matters."""
+    assert duration(seconds) == text
+
+
+def test_a_progress_line() -> None:
+    """Done and total with unit and percentage, or just what is done."""
+    event = {"kind": "progress", "what": "tokenizing", "done": 1200, "total": 4800, "unit": "lines"}
+    assert progress_line(event) == "tokenizing  1,200/4,800 lines  25 %"
+    assert progress_line({**event, "total": None}) == "tokenizing  1,200 lines"
+
+
+def test_a_record_line_names_the_rank_and_hides_the_traceback() -> None:
+    """Warnings say their rank and values; a traceback is in the log only."""
+    event = {"kind": "record", "rank": 3, "level": "error", "event": "no\nluck", "values": {"n": 1, "traceback": "T"}}
+    assert record_line(event) == r"error, rank 3: no\nluck n=1"
+    assert line(event) == record_line(event)
+    assert line({"kind": "phase", "name": "train"}) is None
+
+
+def test_a_file_record_has_fixed_columns() -> None:
+    """UTC time to the millisecond, run, host, rank, module, level, source, then event and values."""
+    origin = Origin("run1", "node7", 2, "trainer")
+    text = head(origin, 1769851800.1239, "warning", "my lib") + body(
+        "slow disk", {"path": "/a b", "ms": 3.0, "ok": True}
+    )
+    assert text == (
+        '2026-01-31T09:30:00.123Z run1 node7 rank-2 trainer WARNING my_lib slow disk path="/a b" ms=3.0 ok=true'
+    )
+
+
+def test_control_characters_are_escaped_and_colours_removed() -> None:
+    """A record stays one line and cannot move a terminal's cursor."""
+    assert one_line("a\r\nb\x1b[1;32mgreen\x1b[0m\x07\tc") == "a\\r\\nbgreen\\x07\tc"
+
+
+def test_a_row_has_all_columns_in_order() -> None:
+    """Core adds time, run and rank; what is not given is null; what does not exist is refused."""
+    row = complete_row(ROW, time=1.0, run_id="r", rank=2)
+    assert tuple(row) == NAMES
+    assert (row["time"], row["run_id"], row["rank"], row["loss"], row["mfu"]) == (1.0, "r", 2, 3.4123, None)
+    with pytest.raises(ValueError, match="no such metric: speed"):
+        complete_row({"speed": 1}, time=1.0, run_id="r", rank=0)
+
+
+@pytest.mark.parametrize(("last", "shown"), [(100, 21), (7, 7), (1000, 21), (0, 100)])
+def test_plain_consoles_get_about_twenty_iterations(last: int, shown: int) -> None:
+    """The first, the last and about twenty between are shown; all where the end is not known."""
+    thinning = Thinning()
+    rows = [{"kind": "metrics", "row": {"iteration": n, "train_iters": last}} for n in range(1, (last or 100) + 1)]
+    kept = [row["row"]["iteration"] for row in rows if thinning.shows(row)]  # type: ignore[index]
+    assert len(kept) == shown
+    assert (kept[0], kept[-1]) == (1, last or 100)
+
+
+def test_plain_consoles_get_progress_every_ten_seconds_and_its_end() -> None:
+    """A preparation of under ten seconds is one line."""
+    clock = iter([0.0, 4.0, 11.0, 12.0, 13.0])
+    thinning = Thinning(lambda: next(clock))
+    events = [{"kind": "progress", "what": "w", "done": done, "total": 5} for done in range(1, 6)]
+    assert [event["done"] for event in events if thinning.shows(event)] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "kept"),
+    [
+        ("s3cret", "a s3cret, S3CRET", "a ***, S3CRET"),
+        ('q"uo\\te', json.dumps({"k": 'q"uo\\te'}), '{"k": "***"}'),
+        ("line one\nline two", "x line two y", "x *** y"),
+        ("kéy-é", json.dumps("kéy-é"), '"***"'),
+        ("abc", "abc", "abc"),
+        ("", "nothing", "nothing"),
+    ],
+)
+def test_secrets_are_masked(secret: str, text: str, kept: str) -> None:
+    """A value is masked as it is, inside JSON and line by line; values too short to be secrets are not."""
+    assert Redactor([secret])(text) == kept
+
+
+def test_the_longer_of_two_secrets_wins() -> None:
+    """A secret that contains another leaves no rest of itself."""
+    assert Redactor(["token", "token-and-more"])("token-and-more token") == "*** ***"
+
+
+def test_only_named_variables_are_secret() -> None:
+    """The redactor knows the variables that the plan names, set or not."""
+    redact = Redactor.of_environment(["A_TOKEN", "UNSET_KEY"], {"A_TOKEN": "hidden", "B": "visible"})
+    assert redact("hidden visible") == "*** visible"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("DEBUG", 0), ("info", 1), ("Warn", 2), ("CRITICAL", 3), ("exception", 3), ("whatever", 1)]
+)
+def test_levels_have_a_strength(name: str, expected: int) -> None:
+    """Names in any case, with those that other libraries use."""
+    assert strength(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "level"), [(5, "debug"), (10, "debug"), (25, "info"), (30, "warning"), (50, "error")]
+)
+def test_numbers_of_logging_have_a_level(number: int, level: str) -> None:
+    """Python's numbers and those between them."""
+    assert level_of(number) == level

@@ -1,0 +1,185 @@
+"""How real ranks end: reports, exit codes, signals and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.core.rankruns import Ranks, wait_for
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return Ranks(folder=tmp_path)
+
+
+def test_a_rank_that_works_reports_its_result(ranks: Ranks) -> None:
+    """A finished rank exits 0 and its report has phase, iteration, result, times and memory."""
+    ended = ranks.run("works")
+    report = ended.report
+    assert (ended.code, ended.stderr) == (0, "")
+    assert (report.run_id, report.rank, report.phase, report.iteration) == ("run1", 0, "done", 3)
+    assert (report.exit_code, report.signal, report.failure) == (0, None, None)
+    assert report.result == {"loss": 2.5}
+    assert report.peak_memory_bytes > 10_000_000
+    assert 0 <= report.ended - report.started < 30
+    assert not list((ended.run_dir / "ranks").glob("*.stacks"))
+
+
+def test_a_killed_rank_is_reported(ranks: Ranks) -> None:
+    """SIGKILL: exit code 137, and the report knows phase, iteration and the last words."""
+    ended = ranks.run("killed")
+    report = ended.report
+    assert (ended.code, report.exit_code, report.signal) == (137, 137, "SIGKILL")
+    assert (report.phase, report.iteration, report.signalled_first) == ("script", 2, False)
+    assert "last words" in report.last_lines
+    assert "error, rank 0: killed by SIGKILL in phase script, iteration 2" in ended.stdout
+
+
+def test_a_crash_is_reported_with_its_stack(ranks: Ranks) -> None:
+    """SIGSEGV: the report has the Python stack, which is also in the rank's stacks file."""
+    ended = ranks.run("crashes")
+    failure = ended.report.failure
+    assert ended.code == 128 + signal.SIGSEGV
+    assert failure is not None
+    assert (failure.type, failure.text) == ("SIGSEGV", "Fatal Python error: Segmentation fault")
+    assert "in crashes" in failure.traceback
+    assert "in crashes" in (ended.run_dir / "ranks/rank-0.stacks").read_text()
+
+
+def test_a_hard_exit_is_reported(ranks: Ranks) -> None:
+    """os._exit(7) is exit code 7 with the phase it happened in."""
+    ended = ranks.run("leaves_hard")
+    assert (ended.code, ended.report.phase, ended.report.failure) == (7, "script", None)
+    assert "ended with exit code 7 in phase script" in ended.log("error")
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_sys_exit_keeps_its_code(ranks: Ranks, code: int) -> None:
+    """SystemExit, a trainer's graceful early exit included, decides the exit code."""
+    assert ranks.run(ranks.plan("leaves_softly", arguments={"code": code})).code == code
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "kind", "text"),
+    [
+        ("raises", 3, "ValueError", "the loss is gone"),
+        ("refuses", 2, "ConfigError", "exp.yaml:7: vocabulary too large\n300 > 256\nuse another tokenizer"),
+        ("returns_nothing", 3, "RunError", "rank_tasks:returns_nothing returned NoneType, not a map"),
+        ("is_not_there", 1, "DependencyError", "rank_tasks has no function 'is_not_there'\nInstall"),
+    ],
+)
+def test_an_exception_is_reported(ranks: Ranks, entry: str, code: int, kind: str, text: str) -> None:
+    """A Primus error keeps its exit code, any other exception is 3; type, text and traceback are in the report."""
+    ended = ranks.run(entry)
+    failure = ended.report.failure
+    assert ended.code == code
+    assert failure is not None
+    assert failure.type == kind
+    assert failure.text.startswith(text)
+    assert "Traceback" in failure.traceback
+    assert f"error, rank 0: {kind}: {text.splitlines()[0]}" in ended.stdout
+    assert len(ended.log("error").splitlines()) == 1
+
+
+def test_torchrun_is_told_the_reason(ranks: Ranks, tmp_path: Path) -> None:
+    """The error file has message, traceback and whole-second time in torchrun's layout."""
+    ended = ranks.run("raises", TORCHELASTIC_ERROR_FILE=str(tmp_path / "error.json"))
+    message = json.loads((tmp_path / "error.json").read_text())["message"]
+    assert message["message"] == "ValueError: the loss is gone"
+    assert "in raises" in message["extraInfo"]["py_callstack"]
+    assert int(message["extraInfo"]["timestamp"]) == int(ended.report.ended)
+
+
+def test_signals_reach_the_child_once(ranks: Ranks) -> None:
+    """USR1 and TERM are forwarded; HUP counts as TERM, and a repeated one is not passed on."""
+    plan = ranks.plan("catches_signals")
+    process = ranks.start(plan)
+    wait_for(process, "ready")
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    ended = ranks.end(plan, process)
+    assert ended.code == 0
+    assert ended.report.result == {"seen": ["SIGUSR1", "SIGTERM"]}
+    assert ended.report.signalled_first
+
+
+def test_a_child_that_does_not_end_is_killed_in_time(ranks: Ranks) -> None:
+    """A rank that ignores SIGTERM is killed before torchrun's own time-out, and reported."""
+    plan = ranks.plan("ignores_term")
+    process = ranks.start(plan, TORCH_ELASTIC_SHUTDOWN_TIMEOUT="1.5")
+    wait_for(process, "ready")
+    began = time.monotonic()
+    process.terminate()
+    ended = ranks.end(plan, process)
+    assert 0.9 < time.monotonic() - began < 5
+    assert (ended.code, ended.report.signal, ended.report.signalled_first) == (137, "SIGKILL", True)
+    assert "did not end in time after SIGTERM" in ended.log("error")
+
+
+def test_ctrl_c_leaves_nothing_running(ranks: Ranks) -> None:
+    """SIGINT ends child, helpers and daemons; the rank exits 130 and is no failure of its own."""
+    plan = ranks.plan("waits_with_helpers")
+    process = ranks.start(plan)
+    wait_for(process, "asleep")
+    process.send_signal(signal.SIGINT)
+    ended = ranks.end(plan, process)
+    assert (ended.code, ended.report.signal, ended.report.signalled_first) == (130, "SIGINT", True)
+    assert ended.report.failure is None
+    assert not _running(plan.run_dir, "sleep 61", "sleep 62")
+
+
+def test_helpers_that_hold_the_pipes_are_ended_and_named(ranks: Ranks) -> None:
+    """What a rank leaves behind delays its end by seconds only, is killed and named in a warning."""
+    plan = ranks.plan("leaves_helpers")
+    began = time.monotonic()
+    ended = ranks.run(plan)
+    assert time.monotonic() - began < 10
+    assert ended.code == 0
+    assert "killed 3 processes that the rank left behind" in ended.stdout
+    assert not _running(plan.run_dir, "sleep 61", "sleep 62")
+
+
+def test_a_killed_parent_takes_the_child_along(ranks: Ranks) -> None:
+    """SIGKILL of the parent ends the child too."""
+    plan = ranks.plan("sleeps")
+    process = ranks.start(plan)
+    wait_for(process, "asleep")
+    process.kill()
+    process.communicate(timeout=30)
+    deadline = time.monotonic() + 5
+    while _running(plan.run_dir) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _running(plan.run_dir)
+
+
+def _running(run_dir: str, *commands: str) -> list[str]:
+    """Live processes of a run, found by its folder, and those with one of the given command lines."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue
+        if run_dir in command or command in commands:
+            found.append(command)
+    return found
+
+
+def test_usr2_writes_stacks(ranks: Ranks) -> None:
+    """SIGUSR2 writes every thread's stack to the rank's stacks file, and the rank goes on."""
+    plan = ranks.plan("catches_signals")
+    process = ranks.start(plan)
+    wait_for(process, "ready")
+    process.send_signal(signal.SIGUSR2)
+    time.sleep(0.3)
+    process.terminate()
+    ended = ranks.end(plan, process)
+    assert ended.code == 0
+    assert "in catches_signals" in (ended.run_dir / "ranks/rank-0.stacks").read_text()
