@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
-import os
 import sys
+from argparse import Namespace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,19 +30,19 @@ def main() -> None:
 
         # Megatron asks for the generation of the GPU before it checks anything else.
         torch.cuda.get_device_properties = lambda *_: SimpleNamespace(major=9)
-        refusals = [refusal(**json.loads(line)) for line in sys.stdin]
+        defaults = build_namespace({})
+        refusals = [refusal(copy.deepcopy(defaults), **json.loads(line)) for line in sys.stdin]
     print(json.dumps(refusals))
 
 
-def refusal(native: dict[str, Any], ranks: int) -> str:
+def refusal(args: Namespace, native: dict[str, Any], ranks: int) -> str:
     """Megatron's complaint about a configuration; empty when it has none."""
     from megatron.training.argument_utils import core_transformer_config_from_args
     from megatron.training.arguments import validate_args
 
-    os.environ.update(RANK="0", WORLD_SIZE=str(ranks))
+    vars(args).update(native, world_size=ranks)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            args = build_namespace(native)
             validate_args(args, {})
             core_transformer_config_from_args(args)
     except (AssertionError, ValueError, RuntimeError) as error:

@@ -129,10 +129,10 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     "learning rates": ({"min_lr": 1.0}, 1, "schedule", ["min_lr is more than lr"]),
     "precisions": ({"fp16": True, "bf16": True}, 1, "precision", ["fp16 and bf16"]),
     "parameter gather": (
-        {"overlap_param_gather": True, "overlap_grad_reduce": True},
+        {"overlap_param_gather": True, "overlap_grad_reduce": True, "use_distributed_optimizer": False},
         1,
         "overlap",
-        ["use_distributed_optimizer: true", "use_distributed_optimizer: false (Megatron's default)"],
+        ["use_distributed_optimizer: true", "use_distributed_optimizer: false (exp.yaml:"],
     ),
     "gradient reduce": (
         {"overlap_param_gather": True, "use_distributed_optimizer": True},

@@ -14,11 +14,13 @@ from primus_backend_megatron.host.data import NEVER
 from primus_backend_megatron.host.names import ALIASES, INACTIVE, PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS
 from primus_backend_megatron.host.required import POSITIVE
 from primus_backend_megatron.host.schema import schema_for
+from primus_core import discovery
 from primus_core.errors import ConfigError, ErrorGroup
 from primus_core.experiment import Layer, Value
 from primus_core.hooks import check_translation
 from primus_core.plan import Accelerator, Adjusted, Layout, ModelShape, Translation
 from primus_core.planning.settings import core_schema
+from primus_core.resolve import resolve
 from tests.megatron.experiments import MOCK, TINY, experiment_of, module_of, target_of, translate
 
 
@@ -289,11 +291,26 @@ def test_absolute_path_is_kept() -> None:
 
 def test_nothing_is_written_outside_the_workspace() -> None:
     """Every file that Megatron would place itself goes to the workspace."""
-    params: dict[str, Value] = {"save_interval": 1, "record_memory_history": True, "wandb_project": "p"}
+    wandb: dict[str, Value] = {"wandb_project": "p", "wandb_exp_name": "e"}
+    params: dict[str, Value] = {"save_interval": 1, "record_memory_history": True, **wandb}
     native = translate({**TINY, **params}).native
     for name in ("save", "data_cache_path", "memory_snapshot_path", "wandb_save_dir"):
         assert str(native[name]).startswith("/workspace/")
     assert "tensorboard_dir" not in native
+
+
+def test_trackers_are_off_unless_named_completely() -> None:
+    """A project alone, as the announcement's experiment has it, starts no wandb, and needs none installed."""
+    assert adjusted(translate({**TINY, "wandb_project": "p"}), "wandb_project").used == ""
+    assert fate(translate({**TINY, "wandb_project": "p", "wandb_exp_name": "e"}), "wandb_project") == "mapped"
+
+
+def test_trackers_that_are_disabled() -> None:
+    """A switch of another launcher is obeyed."""
+    params: dict[str, Value] = {"wandb_project": "p", "wandb_exp_name": "e", "tensorboard_dir": "/t"}
+    translation = translate({**TINY, **params, "disable_wandb": True, "disable_tensorboard": True})
+    assert adjusted(translation, "wandb_project").used == ""
+    assert adjusted(translation, "tensorboard_dir").used is None
 
 
 # Model
@@ -341,6 +358,12 @@ def test_query_groups_that_are_switched_off() -> None:
     assert fate(translation, "num_query_groups") == "unused"
     assert translation.model is not None
     assert translation.model.query_groups == 8
+
+
+def test_overlapped_gather_brings_its_optimizer() -> None:
+    """The announcement's own experiment overlaps the gather of parameters and leaves the optimizer to a preset."""
+    translation = translate({**TINY, "overlap_param_gather": True, "overlap_grad_reduce": True})
+    assert adjusted(translation, "use_distributed_optimizer").used is True
 
 
 def test_positions_default_to_the_sequence() -> None:
@@ -464,6 +487,30 @@ def test_accelerators_take_megatrons_defaults(accelerator: Accelerator) -> None:
     )
     assert not set(CPU_ALWAYS) & {row.native for row in translation.adjusted}
     assert translation.native["fp8"] == "hybrid"
+
+
+@pytest.mark.parametrize("model", ["llama_tiny.yaml", "llama3.1_8B.yaml"])
+def test_portable_presets(model: str, tmp_path: Path) -> None:
+    """A portable model with the portable trainer needs data and nothing else, and reaches Megatron whole."""
+    (tmp_path / "exp.yaml").write_text(
+        "work_group: team\nuser_name: me\nexp_name: exp\nworkspace: ./out\nmodules:\n  pre_trainer:\n"
+        f"    framework: megatron\n    config: pre_trainer.yaml\n    model: {model}\n"
+    )
+    plugins = discovery.scan()
+    experiment = resolve(
+        "exp.yaml",
+        overrides=["mock_data=true"],
+        env={},
+        preset_dirs=lambda framework: discovery.preset_dirs(plugins, framework),
+        cwd=str(tmp_path),
+    )
+    module = experiment.modules["pre_trainer"]
+    translation = host.translate_config(experiment, module, target_of())
+    assert translation is not None
+    check_translation(module, translation, core_schema().parameters)
+    assert translation.unused == ()
+    for name in ("rotary_base", "normalization", "swiglu", "untie_embeddings_and_output_weights", "weight_decay"):
+        assert fate(translation, name) == "mapped"
 
 
 def test_host_imports_no_heavy_library() -> None:

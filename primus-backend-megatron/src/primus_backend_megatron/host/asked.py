@@ -27,6 +27,8 @@ class Asked:
     leaves: Mapping[str, Leaf]
     paths: Mapping[str, str]
     """The spelling in the experiment of each."""
+    left_out: Mapping[str, Value]
+    """Parameters of other products, by their own names."""
     unused: tuple[Unused, ...]
     errors: tuple[ConfigError, ...]
 
@@ -37,6 +39,7 @@ class _Names:
 
     leaves: dict[str, Leaf] = field(factory=dict)
     paths: dict[str, str] = field(factory=dict)
+    left_out: dict[str, Value] = field(factory=dict)
     unused: list[Unused] = field(factory=list)
     errors: list[ConfigError] = field(factory=list)
 
@@ -53,6 +56,7 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
         values=values,
         leaves=names.leaves,
         paths=names.paths,
+        left_out=names.left_out,
         unused=tuple(names.unused),
         errors=(*names.errors, *errors, *_refused(names.leaves, values, schema)),
     )
@@ -74,6 +78,7 @@ def _resolve(params: Mapping[str, Leaf]) -> _Names:
 
 
 def _leave_out(names: _Names, row: Inactive, leaf: Leaf) -> None:
+    names.left_out[row.name] = leaf.value
     names.unused.append(Unused(path=row.name, why=row.why))
     if row.harmless is not None and not any(leaf.value is value for value in row.harmless):
         names.errors.append(
@@ -112,8 +117,8 @@ def _contradiction(alias: Alias, leaf: Leaf, other: Leaf) -> ConfigError:
     return ConfigError(
         f"`{alias.name}` is {_yaml(leaf.value)} and `{alias.native}` is {_yaml(other.value)}",
         where=f"{leaf.origin}, {other.origin}",
-        why=f"They are one parameter: {alias.why}.",
-        remedy=f"Keep `{alias.native}` only.",
+        why=f"they are one parameter: {alias.why}",
+        remedy=f"keep `{alias.native}` only",
     )
 
 

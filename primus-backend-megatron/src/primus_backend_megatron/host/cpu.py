@@ -52,8 +52,8 @@ RULES = (
 )
 
 _IMPOSSIBLE = {
-    "fp8": "8-bit floating point needs Transformer Engine on a GPU.",
-    "fp4": "4-bit floating point needs Transformer Engine on a GPU.",
+    "fp8": "8-bit floating point needs Transformer Engine on a GPU",
+    "fp4": "4-bit floating point needs Transformer Engine on a GPU",
 }
 """Parameters whose absence would change the numbers of the run."""
 
@@ -67,7 +67,7 @@ def impossible(draft: Draft) -> list[PrimusError]:
             f"`{name}` cannot be {draft[name]} on a CPU",
             where=str(draft.asked.leaves[name].origin),
             why=why,
-            remedy=f"Set `{name}: null`, with `bf16: true` if you like, or train on a GPU.",
+            remedy=f"set `{name}: null`, with `bf16: true` if you like, or train on a GPU",
         )
         for name, why in _IMPOSSIBLE.items()
         if draft[name] is not None

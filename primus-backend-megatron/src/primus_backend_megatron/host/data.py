@@ -25,8 +25,8 @@ def unread(draft: Draft) -> list[PrimusError]:
         ConfigError(
             f"`{name}` is not read",
             where=str(draft.asked.leaves[name].origin),
-            why="Primus tokenizes the data itself, with what `tokenizer_model` names.",
-            remedy="Put it into the tokenizer's own files, or name data that is tokenized already (.bin and .idx).",
+            why="Primus tokenizes the data itself, with what `tokenizer_model` names",
+            remedy="put it into the tokenizer's own files, or name data that is tokenized already (.bin and .idx)",
         )
         for name in TOKENIZER_DETAILS
         if draft.is_set(name) and draft[name] != draft.schema.parameters[name].default

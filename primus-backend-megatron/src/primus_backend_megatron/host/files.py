@@ -21,8 +21,6 @@ def adjust_paths(draft: Draft) -> None:
     if draft["record_memory_history"]:
         why = "Megatron would write it to the current folder"
         draft.adjust_unset("memory_snapshot_path", f"{draft.folder}/memory-snapshot.pickle", why)
-    if draft["wandb_project"] and draft["wandb_save_dir"] in (None, ""):
-        draft.adjust("wandb_save_dir", f"{draft.folder}/wandb", "Megatron would write next to the checkpoints")
 
 
 def _place_checkpoints(draft: Draft) -> None:

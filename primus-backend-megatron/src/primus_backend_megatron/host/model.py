@@ -9,9 +9,11 @@ from primus_core.planning.datavocabulary import BYTE_VOCABULARY
 
 
 def adjust_model(draft: Draft) -> None:
-    """Vocabulary, positions and query groups as they were meant."""
+    """Vocabulary, positions, query groups and optimizer as they were meant."""
     _adjust_vocabulary(draft)
     _adjust_query_groups(draft)
+    if draft["overlap_param_gather"] and not draft["use_megatron_fsdp"]:
+        draft.adjust_unset("use_distributed_optimizer", True, "overlap_param_gather works with it only")
     if draft["max_position_embeddings"] is None:
         draft.adjust("max_position_embeddings", draft["seq_length"], "nobody set it; the sequence length is the least")
     if draft["cross_entropy_loss_fusion"] and draft["cross_entropy_fusion_impl"] == "te":

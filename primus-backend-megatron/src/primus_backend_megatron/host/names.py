@@ -53,7 +53,7 @@ ALIASES = (
 
 _METRICS = "metrics.jsonl has the figures of every iteration, unaveraged"
 _TURBO = "the Primus-Turbo kernels are not part of this back end; Megatron's own compute the same"
-_OFF = "the tracker is off unless its own parameters are set"
+_OFF = "the tracker is off unless its own parameters name it completely"
 
 INACTIVE = (
     Inactive("log_avg_skip_iterations", _METRICS),
@@ -61,9 +61,9 @@ INACTIVE = (
     Inactive(
         "disable_last_saving", "Megatron always saves after the last iteration when `save` is set; nothing is lost"
     ),
-    Inactive("disable_tensorboard", _OFF, (True, None), "Set `tensorboard_dir` to switch TensorBoard on."),
-    Inactive("disable_wandb", _OFF, (True, None), "Set `wandb_project` and `wandb_exp_name` to switch wandb on."),
-    Inactive("disable_mlflow", "there is no MLflow here", (True, None), "Remove it; MLflow is not supported."),
+    Inactive("disable_tensorboard", _OFF, (True, None), "set `tensorboard_dir` to switch TensorBoard on"),
+    Inactive("disable_wandb", _OFF, (True, None), "set `wandb_project` and `wandb_exp_name` to switch wandb on"),
+    Inactive("disable_mlflow", "there is no MLflow here", (True, None), "remove it; MLflow is not supported"),
     Inactive("enable_primus_turbo", _TURBO),
     Inactive("use_turbo_attention", _TURBO),
     Inactive("use_turbo_gemm", _TURBO),
@@ -75,29 +75,29 @@ INACTIVE = (
     Inactive("moe_use_legacy_grouped_gemm", "megatron-core has one grouped GEMM left; it computes the same"),
 )
 
-_DATA = "Primus reads the data itself and gives Megatron the prepared index."
-_GPT = "This back end trains GPT models (dense, mixture of experts, multi-latent attention)."
-_RENAMED = "Megatron refuses this old name."
+_DATA = "Primus reads the data itself and gives Megatron the prepared index"
+_GPT = "this back end trains GPT models (dense, mixture of experts, multi-latent attention)"
+_RENAMED = "Megatron refuses this old name"
 
 REFUSED = (
-    Refused("data_args_path", _DATA, "Name the data with `train_data_path`."),
-    Refused("per_split_data_args_path", _DATA, "Use `train_data_path`, `valid_data_path` and `test_data_path`."),
-    Refused("yaml_cfg", "It would replace every other parameter of the experiment.", "Move its values here."),
-    Refused("spec", "It would replace the model's layers behind the checks.", "Remove it."),
-    Refused("perform_rl_step", _GPT, "Remove it."),
-    Refused("sft", "This back end pre-trains on token files.", "Remove it."),
-    Refused("fim_data", "This back end pre-trains on plain token files.", "Remove it."),
-    Refused("dataloader_inter_document_masking", "This back end packs no documents.", "Use `reset_attention_mask`."),
-    Refused("hybrid_context_parallel", "It needs packed documents.", "Use `context_parallel_size` alone."),
-    Refused("logits_save_dir", "This back end does not record logits.", "Remove it."),
-    Refused("hybrid_layer_pattern", _GPT, "Remove it."),
-    Refused("hybrid_override_pattern", _GPT, "Remove it."),
-    Refused("is_hybrid_model", _GPT, "Remove it."),
-    Refused("vision_pretraining", _GPT, "Remove it."),
-    Refused("batch_size", _RENAMED, "Use `micro_batch_size`."),
-    Refused("warmup", _RENAMED, "Use `lr_warmup_fraction` or `lr_warmup_iters`."),
-    Refused("model_parallel_size", _RENAMED, "Use `tensor_model_parallel_size`."),
-    Refused("checkpoint_activations", _RENAMED, "Use `recompute_granularity`."),
+    Refused("data_args_path", _DATA, "name the data with `train_data_path`"),
+    Refused("per_split_data_args_path", _DATA, "use `train_data_path`, `valid_data_path` and `test_data_path`"),
+    Refused("yaml_cfg", "it would replace every other parameter of the experiment", "move its values here"),
+    Refused("spec", "it would replace the model's layers behind the checks", "remove it"),
+    Refused("perform_rl_step", _GPT, "remove it"),
+    Refused("sft", "this back end pre-trains on token files", "remove it"),
+    Refused("fim_data", "this back end pre-trains on plain token files", "remove it"),
+    Refused("dataloader_inter_document_masking", "this back end packs no documents", "use `reset_attention_mask`"),
+    Refused("hybrid_context_parallel", "it needs packed documents", "use `context_parallel_size` alone"),
+    Refused("logits_save_dir", "this back end does not record logits", "remove it"),
+    Refused("hybrid_layer_pattern", _GPT, "remove it"),
+    Refused("hybrid_override_pattern", _GPT, "remove it"),
+    Refused("is_hybrid_model", _GPT, "remove it"),
+    Refused("vision_pretraining", _GPT, "remove it"),
+    Refused("batch_size", _RENAMED, "use `micro_batch_size`"),
+    Refused("warmup", _RENAMED, "use `lr_warmup_fraction` or `lr_warmup_iters`"),
+    Refused("model_parallel_size", _RENAMED, "use `tensor_model_parallel_size`"),
+    Refused("checkpoint_activations", _RENAMED, "use `recompute_granularity`"),
 )
 
 TOKENIZER_DETAILS = (

@@ -77,12 +77,12 @@ def _has(asked: Asked, *names: str) -> bool:
 def _missing(needed: dict[str, str], experiment: Experiment, module: Module) -> ConfigError:
     names = ", ".join(f"`{name}`" for name in needed)
     lines = "\n".join(f"  {name}: {text}" for name, text in needed.items())
-    mock = "\n`mock_data: true` trains on made-up tokens without data." if "train_data_path" in needed else ""
+    mock = "\n`mock_data: true` trains on made-up tokens without data" if "train_data_path" in needed else ""
     return ConfigError(
         f"{names} {'is' if len(needed) == 1 else 'are'} not set",
         where=f"{experiment.file}, modules.{module.name}",
-        why="Megatron cannot start without.",
-        remedy=f"Set under `overrides`, for example:\n{lines}{mock}",
+        why="Megatron cannot start without",
+        remedy=f"set under `overrides`, for example:\n{lines}{mock}",
     )
 
 
@@ -94,5 +94,5 @@ def too_small(asked: Asked) -> Iterator[ConfigError]:
             yield ConfigError(
                 f"`{asked.paths[name]}` is {value}",
                 where=str(asked.leaves[name].origin),
-                remedy="Set it to 1 or more.",
+                remedy="set it to 1 or more",
             )

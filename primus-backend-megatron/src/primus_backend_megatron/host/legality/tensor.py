@@ -54,7 +54,7 @@ def _slices(case: Case) -> Iterator[Finding]:
         sizes = nearest_sizes(ranks, case.shape.heads, lambda size: all(part.fits(size) for part in parts))
         yield case.error(
             "tensor-parallel",
-            f"{' and '.join(f'{part.count} {part.name}' for part in wrong)} "
+            f"{', '.join(f'{part.count} {part.name}' for part in wrong)} "
             f"cannot be divided among {ranks} tensor parallel ranks",
             (_TENSOR, *(key for part in wrong for key in part.keys)),
             f"set {_TENSOR} to {sizes}",
