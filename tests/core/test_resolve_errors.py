@@ -66,7 +66,7 @@ def test_unknown_keys(problems: Problems) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".", "/abs", "' x'", '"a\\nb"', "x" * 300])
+@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".", "/abs", "' x'", '"a\\nb"', "é" * 150])
 @pytest.mark.parametrize("key", ["work_group", "user_name", "exp_name"])
 def test_names_are_single_folders(problems: Problems, key: str, name: str) -> None:
     """A name that leaves the workspace or makes no folder is refused with its line."""

@@ -84,7 +84,13 @@ def _env_problem(name: str, node: Node) -> ConfigError | None:
 
 def bad_name(name: str) -> bool:
     """Whether a name cannot be one folder of a path."""
-    return name in ("", ".", "..") or "/" in name or name != name.strip() or not name.isprintable() or len(name) > 200
+    return (
+        name in ("", ".", "..")
+        or "/" in name
+        or name != name.strip()
+        or not name.isprintable()
+        or len(name.encode()) > 200
+    )
 
 
 def name_problem(key: str, name: str, value: Tree | Leaf | None) -> ConfigError | None:
