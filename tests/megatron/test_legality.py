@@ -124,8 +124,12 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     "iterations and samples": ({"train_samples": 10}, 1, "schedule", ["both set"]),
     "samples in iterations": ({"lr_warmup_samples": 10}, 1, "schedule", ["lr_warmup_iters"]),
     "fraction and iterations": ({"lr_warmup_fraction": 0.1, "lr_warmup_iters": 1}, 1, "schedule", ["both set"]),
-    "warm-up": ({"lr_warmup_iters": 20}, 1, "schedule", ["20", "19 or less", "train_iters: 20 (exp.yaml:"]),
-    "warm-up in the decay": ({"lr_warmup_iters": 9, "lr_decay_iters": 5}, 1, "schedule", ["4 or less"]),
+    "warm-up": (
+        {"lr_warmup_iters": 9, "lr_decay_iters": 5},
+        1,
+        "schedule",
+        ["4 or less", "lr_decay_iters: 5 (exp.yaml:"],
+    ),
     "learning rates": ({"min_lr": 1.0}, 1, "schedule", ["min_lr is more than lr"]),
     "precisions": ({"fp16": True, "bf16": True}, 1, "precision", ["fp16 and bf16"]),
     "parameter gather": (
@@ -185,6 +189,7 @@ LEGAL: dict[str, tuple[dict[str, Value], int]] = {
     ),
     "whole experts with a bias": ({**MOE, **TP2, "sequence_parallel": True, "expert_tensor_parallel_size": 1}, 2),
     "context": ({"context_parallel_size": 2}, 2),
+    "warm-up that outlasts the run": ({"lr_warmup_iters": 100}, 1),
     "warm-up by a fraction": ({"lr_warmup_fraction": 0.1}, 1),
     "gather": ({"overlap_param_gather": True, "overlap_grad_reduce": True, "use_distributed_optimizer": True}, 1),
     "full recomputation": (
@@ -214,7 +219,6 @@ LATE = {
     "experts and tensor parallel",
     "sequence parallel",
     "warm-up",
-    "warm-up in the decay",
 }
 """What Megatron finds only while it makes groups, layers or the schedule, or in the first step."""
 

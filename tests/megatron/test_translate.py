@@ -420,6 +420,14 @@ def test_log_interval() -> None:
     assert fate(translate({**TINY, "log_interval": 7}), "log_interval") == "mapped"
 
 
+@pytest.mark.parametrize(("length", "decay"), [(21, None), (20, 21), (4, 21)])
+def test_run_that_ends_within_its_warm_up(length: int, decay: int | None) -> None:
+    """A run shortened for a trial warms up as the full one does."""
+    native = translate({**TINY, "lr_warmup_iters": 20, "train_iters": length}).native
+    assert native["lr_warmup_iters"] == 20
+    assert native.get("lr_decay_iters") == decay
+
+
 # Platforms
 
 CPU_ALWAYS = {

@@ -9,6 +9,7 @@ from primus_backend_megatron.host.draft import Draft
 from primus_backend_megatron.host.files import adjust_paths
 from primus_backend_megatron.host.model import adjust_model, layout_of, shape_of
 from primus_backend_megatron.host.required import missing, too_small
+from primus_backend_megatron.host.schedule import adjust_schedule
 from primus_backend_megatron.host.schema import schema_for
 from primus_backend_megatron.host.trackers import adjust_trackers
 from primus_backend_megatron.patch_plan import plan_patches
@@ -16,6 +17,16 @@ from primus_core.errors import raise_all
 from primus_core.experiment import Experiment, Module
 from primus_core.plan import Target, Translation
 from primus_core.planning.settings import core_schema
+
+_STEPS = (
+    adjust_data,
+    adjust_evaluation,
+    adjust_paths,
+    adjust_trackers,
+    adjust_model,
+    adjust_schedule,
+    adjust_platform,
+)
 
 ENTRY = "primus_backend_megatron.rank.train:run"
 
@@ -28,7 +39,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
     """
     draft = _draft(experiment, module, target)
     raise_all([*unread(draft), *impossible(draft)])
-    for adjust in (adjust_data, adjust_evaluation, adjust_paths, adjust_trackers, adjust_model, adjust_platform):
+    for adjust in _STEPS:
         adjust(draft)
     draft.adjust_unset("log_interval", 1, "Megatron's own lines in the log, one for each row of metrics.jsonl")
     return Translation(
