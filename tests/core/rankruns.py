@@ -91,7 +91,7 @@ class Ranks:
         return self.end(made, self.start(made, **env), rank=int(env.get("RANK", 0)))
 
     def end(self, plan: RunPlan, process: subprocess.Popen[str], rank: int = 0) -> Ended:
-        stdout, stderr = process.communicate(timeout=30)
+        stdout, stderr = process.communicate(timeout=55)
         return Ended(code=process.returncode, stdout=stdout, stderr=stderr, run_dir=Path(plan.run_dir), rank=rank)
 
 

@@ -118,7 +118,7 @@ def test_a_child_that_does_not_end_is_killed_in_time(ranks: Ranks) -> None:
     began = time.monotonic()
     process.terminate()
     ended = ranks.end(plan, process)
-    assert 0.9 < time.monotonic() - began < 5
+    assert 0.9 < time.monotonic() - began < 15
     assert (ended.code, ended.report.signal, ended.report.signalled_first) == (137, "SIGKILL", True)
     assert "did not end in time after SIGTERM" in ended.log("error")
 
@@ -136,12 +136,11 @@ def test_ctrl_c_leaves_nothing_running(ranks: Ranks) -> None:
 
 
 def test_helpers_that_hold_the_pipes_are_ended_and_named(ranks: Ranks) -> None:
-    """What a rank leaves behind delays its end by seconds only, is killed and named in a warning."""
+    """What a rank leaves behind gets two seconds to end by itself, is then killed, and named in a warning."""
     plan = ranks.plan("leaves_helpers")
-    began = time.monotonic()
     ended = ranks.run(plan)
-    assert time.monotonic() - began < 10
     assert ended.code == 0
+    assert ended.report.ended < time.time() - 1.5
     assert "killed 3 processes that the rank left behind" in ended.stdout
     assert not _running(plan.run_dir, "sleep 61", "sleep 62")
 
@@ -152,7 +151,7 @@ def test_a_killed_parent_takes_the_child_along(ranks: Ranks) -> None:
     process = ranks.start(plan)
     wait_for(process, "asleep")
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=55)
     deadline = time.monotonic() + 5
     while _running(plan.run_dir) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -178,8 +177,10 @@ def test_usr2_writes_stacks(ranks: Ranks) -> None:
     process = ranks.start(plan)
     wait_for(process, "ready")
     process.send_signal(signal.SIGUSR2)
-    time.sleep(0.3)
+    stacks = Path(plan.run_dir) / "ranks/rank-0.stacks"
+    deadline = time.monotonic() + 20
+    while "in catches_signals" not in stacks.read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)
     process.terminate()
-    ended = ranks.end(plan, process)
-    assert ended.code == 0
-    assert "in catches_signals" in (ended.run_dir / "ranks/rank-0.stacks").read_text()
+    assert ranks.end(plan, process).code == 0
+    assert "in catches_signals" in stacks.read_text()

@@ -53,7 +53,7 @@ def test_preparation_runs_once_and_all_ranks_get_its_result(ranks: Ranks) -> Non
 def test_an_unreadable_plan_is_one_screen(tmp_path: Path) -> None:
     """A plan that this node cannot read exits 1 with path and remedy, without a traceback."""
     command = [sys.executable, "-m", "primus_core.rank", str(tmp_path / "plan.json")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=55)
     assert ended.returncode == 1
     assert "the plan cannot be read on this node" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -38,7 +38,7 @@ class RecordHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._emitter.record(level_of(record.levelno), record.getMessage(), record.name, _details(record))
+            self._emitter.record(level_of(record.levelno), record.getMessage().strip(), record.name, _details(record))
         except Exception:  # noqa: BLE001  # logging's own rule: a bad record is reported on stderr and stops nothing
             self.handleError(record)
 

@@ -86,12 +86,15 @@ class Router:
         self._watch_disk()
 
     def _reaches_console(self, event: Event) -> bool:
-        """Own records from the level that is set; those of libraries are noise below an error unless more is asked."""
-        wanted = strength(self._brief.console_level)
-        own = event["source"].partition(".")[0].startswith(_OWN)
-        if not own and wanted == strength("warning"):
-            wanted = strength("error")
-        return strength(event["level"]) >= wanted
+        """Own warnings and everybody's errors; with DEBUG all own records, with ERROR errors alone.
+
+        INFO is like WARNING: what is worth the console at that level is a notice. Warnings of libraries are noise at
+        any level; the log has them.
+        """
+        asked = self._brief.console_level
+        lowest = "warning" if asked == "info" else asked
+        own = event["source"].startswith(_OWN)
+        return strength(event["level"]) >= strength(lowest if own else "error")
 
     def _show(self, event: Event, *, wanted: bool) -> None:
         if not wanted:
@@ -111,10 +114,7 @@ class Router:
         error = self._files.error
         if error is not None and not self._warned_of_disk:
             self._warned_of_disk = True
-            self._show(
-                _own_warning(f"log lines are being lost: {error}"),
-                wanted=True,
-            )
+            self._show(_own_warning(f"log lines are being lost: {error}"), wanted=True)
 
 
 def _shortened(event: Event) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _tell(report: PatchReport, rank: RankContext, emitter: Emitter) -> None:
     ]
     emitter.emit({"kind": "patches", "results": rows})
     for row in rows:
-        rank.log("info", "patch", **row)
+        rank.log("info", "patch", **{name: value for name, value in row.items() if value})
     if rows:
         rank.notice(summary(report))
 
