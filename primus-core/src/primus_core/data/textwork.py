@@ -1,0 +1,105 @@
+"""Text files that become one token file."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+
+from primus_core.contract import RankContext
+from primus_core.data.cache import FORMAT, Meta
+from primus_core.data.indexed import IndexedWriter, token_type
+from primus_core.data.progress import ByteProgress
+from primus_core.data.tokenization import write_tokens
+from primus_core.data.tokenizers import Tokenizer
+from primus_core.errors import RunError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def stamp_of(path: str) -> tuple[int, int]:
+    """Size in bytes and time of change (ns): another stamp is another content."""
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+@frozen(kw_only=True)
+class TextWork:
+    """Text files to tokenize, and what they held when they were looked at."""
+
+    kind: str
+    files: tuple[str, ...]
+    hashes: tuple[str, ...]
+    stamps: tuple[tuple[int, int], ...]
+    """Of each file, taken before it was hashed."""
+    text_field: str
+
+    @property
+    def size(self) -> int:
+        return sum(size for size, _ in self.stamps)
+
+    def key(self, tokenizer: Tokenizer) -> str:
+        """Name of the cache entry: equal content, tokenizer and settings give the same tokens."""
+        parts = [FORMAT, self.kind, self.text_field, tokenizer.identity, [*self.hashes]]
+        compressed = [path.endswith(".gz") for path in self.files]
+        return hashlib.sha256(json.dumps([*parts, compressed]).encode()).hexdigest()[:32]
+
+    def build(self, tokenizer: Tokenizer, prefix: str, rank: RankContext) -> Meta:
+        """Write the token file at a prefix in the cache.
+
+        Raises:
+            RunError: the disk is full, a line is no document, a file changed, or there is no document at all.
+        """
+        needed = self.size * token_type(tokenizer.vocab_size)().itemsize
+        progress = ByteProgress(rank, "tokenizing", self.size, always=True)
+        with _disk_full(str(Path(prefix).parent.parent), needed), IndexedWriter(prefix, tokenizer.vocab_size) as writer:
+            write_tokens(self.kind, self.files, self.text_field, tokenizer, writer, progress.advance)
+            self.check_unchanged()
+            if not writer.documents:
+                raise _no_documents(self.files)
+        progress.finish()
+        return Meta(
+            documents=writer.documents,
+            tokens=writer.tokens,
+            vocab_size=tokenizer.vocab_size,
+            eod=tokenizer.eod,
+            max_token=writer.max_token,
+            tokenizer=tokenizer.identity,
+            files=len(self.files),
+            text_bytes=self.size,
+            bin_bytes=os.path.getsize(f"{prefix}.bin"),
+            idx_bytes=os.path.getsize(f"{prefix}.idx"),
+        )
+
+    def check_unchanged(self) -> None:
+        """Raise `RunError` when a file is not the one that was hashed: its tokens would get a wrong name."""
+        for path, stamp in zip(self.files, self.stamps, strict=True):
+            if stamp_of(path) != stamp:
+                raise RunError(f"{path} changed while it was tokenized", remedy="start again when it is written")
+
+
+def _no_documents(files: Sequence[str]) -> RunError:
+    what = f"{files[0]} holds no document" if len(files) == 1 else f"{len(files)} files hold no document"
+    return RunError(what, remedy="name text, or JSONL with one document a line")
+
+
+@contextmanager
+def _disk_full(folder: str, needed: int) -> Iterator[None]:
+    """Tell a full disk with what would have been needed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise RunError(
+            f"no room for the token files in {folder}",
+            why=f"{error.strerror}; up to {needed:,} bytes are needed, {shutil.disk_usage(folder).free:,} are free",
+            remedy="make room, or set a workspace on another disk",
+        ) from error
