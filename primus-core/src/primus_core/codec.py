@@ -11,6 +11,7 @@ from cattrs import Converter, transform_error
 from cattrs.errors import BaseValidationError
 
 from primus_core.errors import ConfigError
+from primus_core.experiment import Value
 
 T = TypeVar("T")
 
@@ -48,6 +49,8 @@ def _converter() -> Converter:
 
 def _is_value(cls: Any) -> bool:
     """Whether a type is `experiment.Value`: the only union here that holds both lists and maps."""
+    if cls == Value:  # Python 3.10 leaves the alias, a text, as it is inside `Mapping[str, Value]`
+        return True
     if get_origin(cls) not in (Union, UnionType):
         return False
     origins = {get_origin(arg) for arg in get_args(cls)}

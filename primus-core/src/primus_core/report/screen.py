@@ -67,7 +67,7 @@ def _failure(report: RunReport, plan: RunPlan, rank: RankReport) -> list[str]:
     lines = [f"error: rank {rank.rank} failed: {_cause(rank)}"]
     lines.append(f"  at:  {where}, on {rank.host}, {duration(rank.ended - rank.started)} after its start")
     if rank.signal == "SIGKILL" and rank.peak_memory_bytes:
-        lines.append(f"  why: it had used up to {rank.peak_memory_bytes / 1024**3:.1f} GiB of memory")
+        lines.append(f"  why: it had used up to {_size(rank.peak_memory_bytes)} of memory")
     lines += _quoted("its last lines", rank.last_lines)
     lines += _others(report, plan)
     return [*lines, f"  log: {_logs(plan)}/rank-{rank.rank}/debug.log"]
@@ -123,3 +123,7 @@ def _logs(plan: RunPlan) -> str:
 
 def _figure(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1024**3:.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"
