@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.core.rankruns import Ranks, wait_for
+from tests.core.tasks.rank_tasks import helper_commands
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_ctrl_c_leaves_nothing_running(ranks: Ranks) -> None:
     ended = ranks.end(plan, process)
     assert (ended.code, ended.report.signal, ended.report.signalled_first) == (130, "SIGINT", True)
     assert ended.report.failure is None
-    assert not _running(plan.run_dir, "sleep 61", "sleep 62")
+    assert not _running(plan.run_dir, *helper_commands(plan.run_dir))
 
 
 def test_helpers_that_hold_the_pipes_are_ended_and_named(ranks: Ranks) -> None:
@@ -142,7 +143,7 @@ def test_helpers_that_hold_the_pipes_are_ended_and_named(ranks: Ranks) -> None:
     assert ended.code == 0
     assert ended.report.ended < time.time() - 1.5
     assert "killed 3 processes that the rank left behind" in ended.stdout
-    assert not _running(plan.run_dir, "sleep 61", "sleep 62")
+    assert not _running(plan.run_dir, *helper_commands(plan.run_dir))
 
 
 def test_a_killed_parent_takes_the_child_along(ranks: Ranks) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -124,11 +125,18 @@ def ignores_term(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     return {}
 
 
+def helper_commands(run_dir: str) -> tuple[str, str]:
+    """Command lines of the helpers, which no other run has."""
+    mark = zlib.crc32(run_dir.encode())
+    return f"sleep 61.{mark}", f"sleep 62.{mark}"
+
+
 def leaves_helpers(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     """One helper holds the pipes, another is a daemon in a session of its own with a child."""
-    subprocess.Popen(["sleep", "61"])
+    holder, daemon = helper_commands(plan.run_dir)
+    subprocess.Popen(holder.split())
     subprocess.Popen(
-        ["sh", "-c", "sleep 62; true"],
+        ["sh", "-c", f"{daemon}; true"],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
