@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primus_core.errors import RunError
+from primus_core.planning.datasources import INDEX_MAGIC
 
-MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
 _HEAD = struct.Struct("<9sQBQQ")
 _TYPES: Mapping[int, Any] = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
@@ -90,7 +90,7 @@ class IndexedWriter:
         np.cumsum(lengths[:-1], dtype=np.int64, out=pointers[1:])
         boundaries = np.frombuffer(self._boundaries, dtype=np.int64)
         index = open(self.prefix + ".idx", "wb")  # noqa: SIM115 - closed by _sync_and_close
-        index.write(_HEAD.pack(MAGIC, VERSION, _CODES[self.dtype.name], len(lengths), len(boundaries)))
+        index.write(_HEAD.pack(INDEX_MAGIC, VERSION, _CODES[self.dtype.name], len(lengths), len(boundaries)))
         for part in (lengths, pointers * self.dtype.itemsize, boundaries):
             index.write(part.tobytes())
         _sync_and_close(index)
@@ -213,8 +213,8 @@ def _mapped(path: str) -> Any:
 def _head(path: str, index: Any) -> tuple[Any, int, int]:
     """Type of the tokens, number of sequences, number of document boundaries."""
     head = bytes(index[: _HEAD.size])
-    if not head.startswith(MAGIC):
-        raise _broken(path, f"it starts with {head[:9]!r}, an index starts with {MAGIC!r}")
+    if not head.startswith(INDEX_MAGIC):
+        raise _broken(path, f"it starts with {head[:9]!r}, an index starts with {INDEX_MAGIC!r}")
     if len(head) < _HEAD.size:
         raise _short(path, len(head), _HEAD.size)
     _, version, code, sequences, boundaries = _HEAD.unpack(head)

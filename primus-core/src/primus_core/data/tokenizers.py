@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from primus_core.data.hub import Hub
 from primus_core.errors import ConfigError, DependencyError
+from primus_core.planning.datavocabulary import BYTE_VOCABULARY
 
 Family = Literal["bytes", "huggingface", "sentencepiece"]
 
-BYTE_BOS, BYTE_EOD, BYTE_PAD, BYTE_VOCABULARY = 256, 257, 258, 259
+BYTE_EOD = 257
+"""Ends a document of bytes; 256 begins one and 258 pads, which training data never needs."""
 
 _END_TOKENS = (
     "<|end_of_text|>",
