@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ import pytest
 from primus_core import discovery
 from primus_core.contract import CONTRACT
 from primus_core.errors import ConfigError, DependencyError
-
-Install = Callable[..., None]
+from tests.distributions import Install
 
 
 def found(group: discovery.Group, name: str) -> discovery.PluginInfo:

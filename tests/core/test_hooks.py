@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from primus_core import discovery, hooks
@@ -11,8 +9,7 @@ from primus_core.errors import ConfigError, DependencyError
 from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
 from primus_core.outcome import Finding, Where
 from primus_core.plan import Adjusted, Job, Layout, Mapped, RunPlan, Target, Task, Translation, Unused
-
-Install = Callable[..., None]
+from tests.distributions import Install
 
 TARGET = Target(accelerator="cpu", library_version="1.0", ranks_per_node=1)
 TASK = Task(kind="train", entry="x:y")
