@@ -8,15 +8,15 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from primus_core.errors import ExitCode
+from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
 
 Severity = Literal["error", "warning", "info"]
 Cause = Literal["configuration", "dependency", "runtime"]
 
-_EXIT_CODES: dict[str, ExitCode] = {
-    "configuration": ExitCode.USAGE,
-    "dependency": ExitCode.DEPENDENCY,
-    "runtime": ExitCode.RUNTIME,
+_ERRORS: dict[str, type[PrimusError]] = {
+    "configuration": ConfigError,
+    "dependency": DependencyError,
+    "runtime": RunError,
 }
 
 
@@ -44,7 +44,11 @@ class Finding:
 
     @property
     def exit_code(self) -> ExitCode:
-        return _EXIT_CODES[self.cause]
+        return _ERRORS[self.cause].exit_code
+
+    def as_error(self) -> PrimusError:
+        """The error that ends a command or a rank because of this finding."""
+        return _ERRORS[self.cause](self.summary, why=self.evidence, remedy=self.remedy)
 
 
 PatchState = Literal["applied", "skipped", "drift-allowed"]

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from typing import cast
 
 from primus_core import __version__
 from primus_core.errors import ConfigError, ExitCode, PrimusError
@@ -84,8 +85,7 @@ def find_command(name: str) -> Command:
         ConfigError: no such command; names the nearest.
     """
     if name in COMMANDS:
-        command: Command = import_module(f"primus_core.cli.{name}").main
-        return command
+        return cast(Command, import_module(f"primus_core.cli.{name}").main)
     return _plugin_command(name)
 
 
@@ -96,8 +96,7 @@ def _plugin_command(name: str) -> Command:
     plugins = discovery.scan()
     known = [plugin.name for plugin in plugins.of("primus.commands")]
     if name in known:
-        loaded: Command = discovery.load(discovery.select(plugins, "primus.commands", name))
-        return loaded
+        return cast(Command, discovery.load(discovery.select(plugins, "primus.commands", name)))
     guess = nearest(name, [*COMMANDS, *known])
     remedy = f"did you mean `primus {guess}`?" if guess else "`primus --help` lists the commands"
     raise ConfigError(f"no command {name!r}", remedy=remedy)

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from primus_core import discovery, hooks
 from primus_core.cli.arguments import parse_env
-from primus_core.errors import ConfigError, DependencyError, PrimusError, RunError, raise_all
+from primus_core.errors import ConfigError, raise_all
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Submission
 from primus_core.planning.accelerators import find_accelerators
@@ -51,7 +51,11 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     settings = core_settings(module)
     request = _request(args, shell, plugins)
     hosts = hooks.load_host(
-        plugins, backend=module.framework, launcher=request.launcher, preflight=not args.skip_preflight
+        plugins,
+        backend=module.framework,
+        launcher=request.launcher,
+        preflight=not args.skip_preflight,
+        backend_where=str(module.framework_origin),
     )
     library = hosts.library_version(settings["backend_version"])
     target = make_target(experiment, settings, request, find_accelerators(), library)
@@ -69,7 +73,7 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         distributions=discovery.distributions(),
     )
     findings = (*check_layout(plan), *hosts.preflight(plan, Where.SUBMIT))
-    raise_all([as_error(finding) for finding in findings if finding.severity == "error"])
+    raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
     return Prepared(
         plan=plan,
         submission=hosts.launch(plan.job),
@@ -94,13 +98,3 @@ def _request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discov
 
 def _default_launcher(installed: Iterable[str]) -> str:
     return "direct" if "direct" in installed else "single"
-
-
-def as_error(finding: Finding) -> PrimusError:
-    """A finding of severity error, as the error that ends the command."""
-    kinds: dict[str, type[PrimusError]] = {
-        "configuration": ConfigError,
-        "dependency": DependencyError,
-        "runtime": RunError,
-    }
-    return kinds[finding.cause](finding.summary, why=finding.evidence, remedy=finding.remedy)

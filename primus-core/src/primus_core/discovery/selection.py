@@ -51,20 +51,21 @@ def _contested(found: list[PluginInfo], where: str) -> DependencyError:
 
 def _unknown(plugins: Plugins, group: Group, name: str, where: str) -> ConfigError:
     names = sorted({info.name for info in plugins.of(group)})
-    package = _PACKAGES.get((group, name))
-    known = {*names, *(known for in_group, known in _PACKAGES if in_group == group)}
-    meant = nearest(name, known)
-    if package:
-        remedy = f"Install it: `pip install {package}`."
-    elif meant:
-        also = _PACKAGES.get((group, meant))
-        remedy = f"Did you mean {meant!r}?" + ("" if meant in names else f" Install it: `pip install {also}`.")
-    else:
-        packages = sorted({package for (in_group, _), package in _PACKAGES.items() if in_group == group})
-        remedy = "Install the package that has it" + (f"; known ones: {', '.join(packages)}." if packages else ".")
     return ConfigError(
         f"no {KINDS[group]} {name!r} is installed",
         where=where,
         why=f"Installed: {', '.join(names) or 'none'}.",
-        remedy=remedy,
+        remedy=_remedy(group, name, names),
     )
+
+
+def _remedy(group: Group, name: str, installed: list[str]) -> str:
+    packages = {known: package for (in_group, known), package in _PACKAGES.items() if in_group == group}
+    if name in packages:
+        return f"Install it: `pip install {packages[name]}`."
+    meant = nearest(name, {*installed, *packages})
+    if meant in packages and meant not in installed:
+        return f"Did you mean {meant!r}? Install it: `pip install {packages[meant]}`."
+    guess = f"Did you mean {meant!r}? Else install" if meant else "Install"
+    known = f"; known ones: {', '.join(sorted(set(packages.values())))}." if packages else "."
+    return f"{guess} the package that has it{known}"

@@ -29,6 +29,12 @@ def record_everything(emitter: Emitter, level: str) -> None:
     logging.captureWarnings(True)
 
 
+def core_logger() -> structlog.typing.FilteringBoundLogger:
+    """The logger of Primus' own records."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(CORE_SOURCE)
+    return logger
+
+
 class RecordHandler(logging.Handler):
     """Sends the records of Python's `logging` as events; their logger is the source."""
 

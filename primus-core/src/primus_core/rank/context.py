@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import structlog
-
 from primus_core.errors import RunError
 from primus_core.log.emitter import Emitter
 from primus_core.log.levels import LEVELS, strength
 from primus_core.log.metrics import complete_row
-from primus_core.log.recording import CORE_SOURCE
+from primus_core.log.recording import core_logger
 from primus_core.rundir import RunDir
 
 
@@ -29,7 +27,7 @@ class Context:
         self._emitter = emitter
         self._run_id = run_id
         self._run_dir = run_dir
-        self._logger = structlog.get_logger(CORE_SOURCE)
+        self._logger = core_logger()
 
     def phase(self, name: str) -> None:
         self._emitter.emit({"kind": "phase", "name": name})

@@ -86,15 +86,12 @@ class Router:
         self._watch_disk()
 
     def _reaches_console(self, event: Event) -> bool:
-        """Own warnings and everybody's errors; with DEBUG all own records, with ERROR errors alone.
+        """Own records from the level that was asked for; of libraries errors alone.
 
-        INFO is like WARNING: what is worth the console at that level is a notice. Warnings of libraries are noise at
-        any level; the log has them.
+        Warnings of libraries are noise to everybody but their authors; the log has them.
         """
-        asked = self._brief.console_level
-        lowest = "warning" if asked == "info" else asked
         own = event["source"].startswith(_OWN)
-        return strength(event["level"]) >= strength(lowest if own else "error")
+        return strength(event["level"]) >= strength(self._brief.console_level if own else "error")
 
     def _show(self, event: Event, *, wanted: bool) -> None:
         if not wanted:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
 from primus_core import discovery, hooks
 from primus_core.codec import from_json
 from primus_core.contract import RankContext
-from primus_core.errors import ConfigError, DependencyError, PrimusError, RunError, raise_all
+from primus_core.errors import raise_all
 from primus_core.log.emitter import Emitter
 from primus_core.log.recording import record_everything
 from primus_core.outcome import Finding, PatchReport, Where
@@ -20,12 +20,6 @@ from primus_core.rank.entries import call, find_entry
 from primus_core.rank.helper import have_helpers_patched
 from primus_core.rank.preparation import prepare
 from primus_core.rundir import RunDir
-
-_ERRORS: Mapping[str, type[PrimusError]] = {
-    "configuration": ConfigError,
-    "dependency": DependencyError,
-    "runtime": RunError,
-}
 
 
 def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None:
@@ -63,13 +57,7 @@ def _check(findings: Sequence[Finding], rank: RankContext) -> None:
     for finding in findings:
         details = {"evidence": finding.evidence, "remedy": finding.remedy}
         rank.log(finding.severity, finding.summary, check=finding.check, **{k: v for k, v in details.items() if v})
-    raise_all(
-        [
-            _ERRORS[finding.cause](finding.summary, why=finding.evidence, remedy=finding.remedy)
-            for finding in findings
-            if finding.severity == "error"
-        ]
-    )
+    raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
 
 
 def _patch(plan: RunPlan, rank: RankContext, back_end: hooks.RankPlugins) -> PatchReport:

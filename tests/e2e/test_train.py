@@ -1,0 +1,196 @@
+"""`primus run` from the file to the trained model, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.support import EXAMPLE, QUICK, Primus, environment, no_process_left, trainer, wait_until
+
+CONSOLE = re.compile(
+    r"""^(
+      llama-tiny\s.* | run\s.* | patches\s.* | data\s.* | resume\s.* | checkpoint\s.* | logs\s.* | report\s.*
+      | iteration\s.* | validation\s.* | done\s.* | tokenizing\s.*
+    )$""",
+    re.VERBOSE,
+)
+"""Every line that a healthy run may print."""
+
+
+def metrics(workspace: Path, rank: int) -> list[dict[str, Any]]:
+    path = workspace / f"examples/me/llama-tiny/logs/pre_trainer/rank-{rank}/metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses(workspace: Path, rank: int = 0) -> dict[int, float]:
+    return {row["iteration"]: row["loss"] for row in metrics(workspace, rank)}
+
+
+def test_example_learns_on_two_ranks(primus: Primus, workspace: Path) -> None:
+    """The example learns: two ranks, complete metrics of both, quiet console, checkpoint, report, exit 0."""
+    done = primus("run", EXAMPLE, "train_iters=40", "save_interval=40", timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    noise = [line for line in done.stdout.splitlines() if line and not CONSOLE.match(line)]
+    assert noise == []
+    for rank in (0, 1):
+        rows = metrics(workspace, rank)
+        assert [row["iteration"] for row in rows] == list(range(1, 41))
+        assert all(row["tokens_per_second"] > 0 and row["step_seconds"] > 0 and row["tflops"] > 0 for row in rows)
+        assert all(row["memory_bytes"] > 1 << 20 and row["grad_norm"] > 0 and row["lr"] >= 0 for row in rows)
+        assert {row["rank"] for row in rows} == {rank}
+    values = losses(workspace)
+    assert 5.3 < values[1] < 5.8
+    assert values[40] < values[1] - 1.5
+    folder = workspace / "examples/me/llama-tiny"
+    assert (folder / "checkpoints/iter_0000040").is_dir()
+    assert json.loads((folder / "runs/latest/report.json").read_text())["exit_code"] == 0
+    assert f"{values[40]:.3f}" in done.stdout
+    log = (folder / "logs/pre_trainer/rank-0/debug.log").read_text()
+    assert "stdout" in log
+    assert "cpu" in log
+
+
+def test_overrides_of_the_command_line(primus: Primus, workspace: Path) -> None:
+    """`key=value` words change the run they are given to."""
+    done = primus("run", EXAMPLE, *QUICK, "train_iters=3", "lr=1e-3", "lr_warmup_iters=0", "lr_decay_style=constant")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [row["lr"] for row in metrics(workspace, 0)] == [pytest.approx(1e-3)] * 3
+
+
+def test_dry_run_commands_train(primus: Primus, workspace: Path, tmp_path: Path) -> None:
+    """A dry run writes nothing; its two printed commands, pasted, train."""
+    done = primus("run", EXAMPLE, *QUICK, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert not workspace.exists()
+    plan, launch = done.stdout.strip().splitlines()[-2:]
+    assert primus(*shlex.split(plan)[1:]).returncode == 0
+    ranks = subprocess.run(
+        shlex.split(launch), cwd=tmp_path, env=environment(workspace), capture_output=True, text=True, check=False
+    )
+    assert ranks.returncode == 0, ranks.stderr
+    assert sorted(losses(workspace)) == [1, 2, 3, 4]
+    assert "iteration 4/4" in ranks.stdout
+
+
+def test_reference_spelling(primus: Primus, workspace: Path) -> None:
+    """`primus-cli direct -- train pretrain --config` is the same run."""
+    done = primus("direct", "--nproc", "1", "--", "train", "pretrain", "--config", EXAMPLE, *QUICK, "train_iters=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(losses(workspace)) == [1, 2]
+    assert not (workspace / "examples/me/llama-tiny/logs/pre_trainer/rank-1").exists()
+
+
+def test_single_launcher(primus: Primus, workspace: Path) -> None:
+    """One rank needs no torchrun; two ranks need the launcher that has it, which the message names."""
+    done = primus("run", EXAMPLE, *QUICK, "--launcher", "single", "--nproc", "1", "train_iters=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(losses(workspace)) == [1, 2]
+    refused = primus("run", EXAMPLE, *QUICK, "--launcher", "single", "--nproc", "2")
+    assert refused.returncode in (1, 2)
+    assert "primus-launchers" in refused.stderr
+
+
+def test_vocabulary_larger_than_the_model(primus: Primus, workspace: Path) -> None:
+    """Tokens that the model has no row for are refused before training, with the file and the remedy."""
+    done = primus("run", EXAMPLE, *QUICK, "vocab_size=200", "--nproc", "1")
+    assert done.returncode == 2, done.stdout + done.stderr
+    told = done.stdout + done.stderr
+    assert "vocab_size" in told
+    assert "259" in told
+    assert "Traceback" not in told
+    assert not (workspace / "examples/me/llama-tiny/logs/pre_trainer/rank-0/metrics.jsonl").exists()
+
+
+def start(workspace: Path, tmp_path: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "primus_core.cli.main", "run", str(EXAMPLE), *words],
+        cwd=tmp_path,
+        env=environment(workspace),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_iteration(workspace: Path, iteration: int) -> None:
+    def reached() -> bool:
+        try:
+            return iteration in losses(workspace)
+        except (OSError, ValueError):
+            return False
+
+    wait_until(reached, f"iteration {iteration}")
+
+
+def test_ctrl_c_leaves_no_process(workspace: Path, tmp_path: Path) -> None:
+    """Ctrl-C ends every process of the run, and the shell sees that it was interrupted."""
+    with start(workspace, tmp_path, *QUICK, "train_iters=100000") as process:
+        wait_for_iteration(workspace, 2)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, out
+    no_process_left(workspace)
+
+
+def test_killed_rank_is_named(workspace: Path, tmp_path: Path) -> None:
+    """A rank that is killed ends the run with exit 3; the screen names it, and no process stays."""
+    with start(workspace, tmp_path, *QUICK, "train_iters=100000") as process:
+        wait_for_iteration(workspace, 2)
+        os.kill(trainer(workspace, 1), signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 3, out
+    assert "rank 1" in out
+    assert "SIGKILL" in out
+    no_process_left(workspace)
+
+
+RESUME = (
+    "micro_batch_size=2",
+    "global_batch_size=4",
+    "seq_length=64",
+    "train_iters=12",
+    "save_interval=4",
+    "eval_interval=null",
+)
+
+
+def test_resume_after_sigkill_is_bit_equal(primus: Primus, workspace: Path, tmp_path: Path) -> None:
+    """A run killed between two saves continues from the last complete one with the very losses of an unbroken run."""
+    assert primus("run", EXAMPLE, *RESUME, "exp_name=llama-tiny", timeout=300).returncode == 0
+    unbroken = losses(workspace)
+    other = tmp_path / "other"
+    with start(other, tmp_path, *RESUME) as process:
+        wait_for_iteration(other, 6)
+        for pid in (trainer(other, 0), trainer(other, 1)):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    seen = max(losses(other))
+    assert seen < 12
+    resumed = primus("run", EXAMPLE, *RESUME, "auto_continue_train=true", PRIMUS_WORKSPACE=str(other), timeout=300)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "resume" in resumed.stdout
+    assert losses(other) == unbroken
+
+
+def test_half_written_checkpoint_is_not_taken(primus: Primus, workspace: Path) -> None:
+    """The newest checkpoint without its complete marker is passed over for the one before."""
+    assert primus("run", EXAMPLE, *RESUME, "train_iters=8", timeout=300).returncode == 0
+    whole = losses(workspace)
+    checkpoints = workspace / "examples/me/llama-tiny/checkpoints"
+    (checkpoints / "iter_0000008/primus.json").unlink()
+    resumed = primus("run", EXAMPLE, *RESUME, "train_iters=8", "auto_continue_train=true", timeout=300)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    rows = metrics(workspace, 0)
+    assert [row["iteration"] for row in rows] == [*range(1, 9), *range(5, 9)]
+    assert {row["iteration"]: row["loss"] for row in rows[8:]} == {n: whole[n] for n in range(5, 9)}
