@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -373,15 +376,15 @@ def test_lines_are_thinned_where_there_is_no_terminal() -> None:
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, io.TextIOWrapper]]:
     """A pseudo terminal of 40 columns: the reading end, and a stream on the other."""
-    import fcntl
-    import struct
-    import termios
-
     reading, writing = pty.openpty()
-    fcntl.ioctl(writing, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 40, 0, 0))
     with os.fdopen(writing, "w") as stream:
+        columns(stream, 40)
         yield reading, stream
     os.close(reading)
+
+
+def columns(stream: io.TextIOWrapper, count: int) -> None:
+    fcntl.ioctl(stream.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", 10, count, 0, 0))
 
 
 def test_a_terminal_has_one_live_line(terminal: tuple[int, io.TextIOWrapper]) -> None:
@@ -408,6 +411,29 @@ def shown_on(reading: int) -> str:
         while True:
             data += os.read(reading, 4096)
     return data.decode().replace("\r\n", "\n")
+
+
+def test_a_narrow_terminal_shows_loss_speed_and_time_left(terminal: tuple[int, io.TextIOWrapper]) -> None:
+    """Learning rate and gradient norm give way where the row is too short for all; the line that remains has them."""
+    reading, stream = terminal
+    columns(stream, 72)
+    console = Console.on(stream, {"TERM": "xterm"})
+    row = {**ROW, "lr": 0.001, "grad_norm": 1.5, "step_seconds": 0.1}
+    console.event({"kind": "metrics", "row": row})
+    console.close()
+    short = "iteration 7/100  loss 2.500  1,000 tokens/s  0.1 s/step  9 s left"
+    full = "iteration 7/100  loss 2.500  lr 1.0e-03  grad norm 1.5  1,000 tokens/s  0.1 s/step  9 s left"
+    assert shown_on(reading) == f"\r\x1b[K{short}\r\x1b[K{full}\n"
+
+
+def test_a_finished_preparation_leaves_the_live_line(terminal: tuple[int, io.TextIOWrapper]) -> None:
+    """Progress is gone when it is complete, so that it does not stand below what comes next."""
+    reading, stream = terminal
+    console = Console.on(stream, {"TERM": "xterm"})
+    for done in (5, 10):
+        console.event({"kind": "progress", "what": "tokenizing", "done": done, "total": 10, "unit": "bytes"})
+    console.line("next")
+    assert shown_on(reading) == "\r\x1b[Ktokenizing  5/10 bytes  50 %\r\x1b[Knext\n"
 
 
 def test_a_dumb_terminal_gets_plain_lines(terminal: tuple[int, io.TextIOWrapper]) -> None:

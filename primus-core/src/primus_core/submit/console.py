@@ -25,7 +25,8 @@ class Console:
     def __init__(self, stream: TextIO, *, live: bool) -> None:
         self._stream: TextIO | None = stream
         self._live = live
-        self._shown = ""
+        self._shown: tuple[str, ...] = ()
+        """The live line, the longest text first."""
         self._thinning = Thinning()
 
     @classmethod
@@ -39,31 +40,35 @@ class Console:
         if text is None:
             return
         if self._live and event["kind"] in ("metrics", "progress"):
-            self._write(_ERASE + self._cut(text))
-            self._shown = text
+            finished = event["kind"] == "progress" and event["done"] == event.get("total")
+            self._shown = () if finished else (text, _shorter(event, text))
+            self._write(_ERASE + self._row())
         elif self._live or self._thinning.shows(event):
             self.line(text)
 
     def line(self, text: str) -> None:
         """Show a line that stays, above the live line."""
-        if self._shown:
-            self._write(f"{_ERASE}{text}\n{self._cut(self._shown)}")
-        else:
-            self._write(f"{text}\n")
+        self._write(f"{_ERASE}{text}\n{self._row()}" if self._shown else f"{text}\n")
 
     def close(self) -> None:
         """Leave the last state of the live line as an ordinary line."""
         if self._shown:
-            self._write(f"{_ERASE}{self._shown}\n")
-        self._shown = ""
+            self._write(f"{_ERASE}{self._shown[0]}\n")
+        self._shown = ()
 
-    def _cut(self, text: str) -> str:
-        """The text in one row of the terminal as it is now: a row that wraps cannot be erased."""
-        width = _WIDTH
+    def _row(self) -> str:
+        """The live line in one row of the terminal as it is now: a row that wraps cannot be erased."""
+        if not self._shown:
+            return ""
+        room = self._width() - 1
+        fitting = (text for text in self._shown if len(text) <= room)
+        return next(fitting, self._shown[-1][: max(0, room - 1)] + "…")
+
+    def _width(self) -> int:
         if self._stream is not None:
             with contextlib.suppress(OSError, ValueError):  # a stream without a terminal behind it
-                width = os.get_terminal_size(self._stream.fileno()).columns or _WIDTH
-        return text if len(text) < width else text[: max(0, width - 2)] + "…"
+                return os.get_terminal_size(self._stream.fileno()).columns or _WIDTH
+        return _WIDTH
 
     def _write(self, text: str) -> None:
         if self._stream is None:
@@ -73,3 +78,10 @@ class Console:
             self._stream.flush()
         except (OSError, ValueError):  # the reader has gone
             self._stream = None
+
+
+def _shorter(event: Event, text: str) -> str:
+    """Metrics for a narrow terminal: what tells how far the run is, and how it goes."""
+    if event["kind"] != "metrics":
+        return text
+    return looks.metrics_line({**event["row"], "lr": None, "grad_norm": None})
