@@ -109,7 +109,8 @@ def test_metadata_without_a_name_or_in_another_encoding_stops_nothing(install: I
 @pytest.mark.parametrize(
     ("group", "name", "remedy"),
     [
-        ("primus.launchers", "container", "pip install primus-launchers"),
+        ("primus.launchers", "container", "pip install --upgrade primus-launchers"),
+        ("primus.commands", "benchmark", "pip install --upgrade primus-preflight"),
         ("primus.launchers", "singel", "'single'"),
         ("primus.backends", "megatrn", "'megatron'"),
         ("primus.backends", "zzz", "known ones: primus-backend-megatron, primus-backend-torchtitan"),
@@ -125,6 +126,14 @@ def test_an_unknown_name_is_answered_with_what_there_is(group: discovery.Group, 
     installed = {info.name for info in discovery.scan().of(group)}
     assert all(have in caught.value.why for have in installed)
     assert caught.value.exit_code == 2
+
+
+def test_a_known_name_is_answered_with_its_package() -> None:
+    """Where the package is not installed yet, the remedy is to install it."""
+    with pytest.raises(ConfigError) as caught:
+        discovery.select(discovery.Plugins(), "primus.backends", "torchtitan")
+    assert caught.value.remedy == "Install it: `pip install primus-backend-torchtitan`."
+    assert caught.value.why == "Installed: none."
 
 
 @pytest.mark.parametrize(

@@ -55,17 +55,26 @@ def _unknown(plugins: Plugins, group: Group, name: str, where: str) -> ConfigErr
         f"no {KINDS[group]} {name!r} is installed",
         where=where,
         why=f"Installed: {', '.join(names) or 'none'}.",
-        remedy=_remedy(group, name, names),
+        remedy=_remedy(plugins, group, name),
     )
 
 
-def _remedy(group: Group, name: str, installed: list[str]) -> str:
+def _remedy(plugins: Plugins, group: Group, name: str) -> str:
+    installed = {info.name for info in plugins.of(group)}
     packages = {known: package for (in_group, known), package in _PACKAGES.items() if in_group == group}
     if name in packages:
-        return f"Install it: `pip install {packages[name]}`."
+        return _install(plugins, packages[name])
     meant = nearest(name, {*installed, *packages})
     if meant in packages and meant not in installed:
-        return f"Did you mean {meant!r}? Install it: `pip install {packages[meant]}`."
+        return f"Did you mean {meant!r}? {_install(plugins, packages[meant])}"
     guess = f"Did you mean {meant!r}? Else install" if meant else "Install"
     known = f"; known ones: {', '.join(sorted(set(packages.values())))}." if packages else "."
     return f"{guess} the package that has it{known}"
+
+
+def _install(plugins: Plugins, package: str) -> str:
+    """How to get what a package has; an installed one that lacks it is too old."""
+    version = next((info.version for info in plugins if info.distribution == package), None)
+    if version is None:
+        return f"Install it: `pip install {package}`."
+    return f"{package} {version} does not have it; a newer one may: `pip install --upgrade {package}`."
