@@ -57,8 +57,8 @@ class Rank:
     def log(self, level: str, event: str, **values: object) -> None:
         self.logged.append((level, event, values))
 
-    def notice(self, text: str) -> None:
-        self.notices.append(text)
+    def notice(self, topic: str, text: str) -> None:
+        self.notices.append(f"{topic}  {text}")
         self.on_notice(text)
 
     def prepared(self, name: str) -> Mapping[str, object]:

@@ -30,7 +30,7 @@ ROW = {
 
 def test_an_event_survives_the_wire() -> None:
     """Decoding gives what was encoded, in one line, whatever is in the text."""
-    event = {"kind": "notice", "text": "a\nb\x1e\u2028 \udce9 ü"}
+    event = {"kind": "notice", "topic": "state", "text": "a\nb\x1e\u2028 \udce9 ü"}
     wire = encode(event)
     assert wire.startswith(b"\x1e")
     assert wire.count(b"\n") == 1

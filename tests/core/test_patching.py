@@ -68,7 +68,7 @@ class Rank:
     def log(self, level: str, event: str, **values: object) -> None:
         self.records.append((event, str(values.get("id"))))
 
-    def notice(self, text: str) -> None: ...
+    def notice(self, topic: str, text: str) -> None: ...
 
     def prepared(self, name: str) -> Mapping[str, object]:
         return {}

@@ -24,7 +24,7 @@ def test_the_console_has_metrics_notices_and_own_warnings_only(ranks: Ranks) -> 
         "iteration 1/3  loss 2.500  lr 1.0e-03  1,000 tokens/s  0.5 s/step  1 s left",
         "iteration 2/3  loss 2.500  lr 1.0e-03  1,000 tokens/s  0.5 s/step  1 s left",
         "iteration 3/3  loss 2.500  lr 1.0e-03  1,000 tokens/s  0.5 s/step",
-        "all is well",
+        "state       all is well",
         'warning, rank 0: mind the gap where="two words" line="a\\nb"',
         "error, rank 0: library failure",
     ]
@@ -65,7 +65,7 @@ def test_log_lines_have_fixed_columns(ranks: Ranks) -> None:
         "INFO stdout printed line",
         "INFO stderr on stderr",
         "INFO stdout from C",
-        "INFO primus all is well",
+        "INFO primus state: all is well",
     } <= said
     assert any("WARNING py.warnings" in line and "deprecated thing" in line for line in lines)
 

@@ -134,7 +134,7 @@ def test_patches_are_in_force_in_the_rank_and_in_its_helpers(ranks: Ranks, shop:
         ("dearer", "applied"),
         ("rocm-only", "skipped"),
     ]
-    assert "1 patch applied, 1 not needed here" in ended.stdout.splitlines()
+    assert "patches     1 applied, 1 not needed here" in ended.stdout.splitlines()
     assert 'INFO primus patch id=dearer target=shoplib:price reason="the test wants it" state=applied' in ended.log(
         "info"
     )

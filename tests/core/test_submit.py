@@ -86,17 +86,17 @@ def test_events_reach_the_console_and_everything_else_the_log(plan: RunPlan, scr
     """The console has the events' lines only; what torchrun or a library writes is in the submission's log."""
     body = """
     print("W0101 torchrun noise"); print("more noise", file=sys.stderr)
-    event(kind="notice", text="continuing from checkpoint 5")
+    event(kind="notice", topic="state", text="continuing from checkpoint 5")
     event(kind="record", t=0, level="warning", event="slow disk", source="x", module="m", values={"s": 3}, rank=1)
     event(kind="phase", name="train")
-    sys.stdout.write("unfinished"); event(kind="notice", text="after it")
+    sys.stdout.write("unfinished"); event(kind="notice", topic="state", text="after it")
     sys.stdout.buffer.write(b"\\x1enot json\\n\\xff\\xfe bytes\\nno newline at the end")
     report()
     """
     code, shown = run(plan, script(body))
     assert (code, shown.splitlines()) == (
         0,
-        ["continuing from checkpoint 5", "warning, rank 1: slow disk s=3", "after it"],
+        ["state       continuing from checkpoint 5", "warning, rank 1: slow disk s=3", "state       after it"],
     )
     expected = ["W0101 torchrun noise", "more noise", "unfinished", "\x1enot json", "\\xff\\xfe bytes"]
     assert sorted(host_log(plan).split("\n")) == sorted([*expected, "no newline at the end", ""])
@@ -246,7 +246,7 @@ def driver(tmp_path: Path, plan: RunPlan) -> Iterator[Callable[[Process], subpro
         child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         started.append(child)
         assert child.stdout
-        assert child.stdout.readline() == "ready\n"
+        assert child.stdout.readline() == "state       ready\n"
         return child
 
     yield run_apart
@@ -264,14 +264,14 @@ def end(number, frame):
     sys.exit(1)
 for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, end)
 print(os.getpid(), flush=True)
-event(kind="notice", text="ready")
+event(kind="notice", topic="state", text="ready")
 time.sleep(60)
 """
 STUBBORN = """
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
 helper = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"], start_new_session=True)
 print(os.getpid(), helper.pid, flush=True)
-event(kind="notice", text="ready")
+event(kind="notice", topic="state", text="ready")
 time.sleep(60)
 """
 
@@ -458,9 +458,9 @@ def test_a_console_that_nobody_reads_stops_nothing() -> None:
 
 def test_encoded_events_are_what_the_console_reads(plan: RunPlan, script: Script) -> None:
     """The bytes that ranks write are shown as their line."""
-    wire = encode({"kind": "notice", "text": "héllo"})
+    wire = encode({"kind": "notice", "topic": "state", "text": "héllo"})
     code, shown = run(plan, script(f"sys.stdout.buffer.write({wire!r}); report()"))
-    assert (code, shown) == (0, "héllo\n")
+    assert (code, shown) == (0, "state       héllo\n")
 
 
 def test_the_merged_report_counts_every_rank(plan: RunPlan, script: Script) -> None:

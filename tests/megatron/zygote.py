@@ -56,8 +56,8 @@ class Rank:
     def log(self, level: str, event: str, **values: object) -> None:
         self._write("record", level=level, event=event, **values)
 
-    def notice(self, text: str) -> None:
-        self._write("notice", text=text)
+    def notice(self, topic: str, text: str) -> None:
+        self._write("notice", topic=topic, text=text)
 
     def prepared(self, name: str) -> dict[str, Any]:
         return dict(self._prepared[name])

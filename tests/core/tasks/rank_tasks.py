@@ -28,7 +28,7 @@ def works(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     """Say something in every way there is."""
     for iteration in (1, 2, 3):
         rank.metrics({**ROW, "iteration": iteration})
-    rank.notice("all is well")
+    rank.notice("state", "all is well")
     rank.log("debug", "fine detail", depth=3)
     rank.log("warning", "mind the gap", where="two words", line="a\nb")
     logging.getLogger("somelib.inner").warning("library %s", "chatter")
@@ -97,12 +97,12 @@ def tells_secrets(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     time.sleep(0.1)
     os.write(2, f"{secret[4:]} end\n".encode())
     rank.log("warning", f"logged {secret}", value=secret)
-    rank.notice(f"noticed {secret}")
+    rank.notice("state", f"noticed {secret}")
     raise RuntimeError(f"raised {secret}")
 
 
 def sleeps(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
-    rank.notice("asleep")
+    rank.notice("state", "asleep")
     time.sleep(60)
     return {}
 
@@ -112,7 +112,7 @@ def catches_signals(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     seen: list[str] = []
     for number in (signal.SIGUSR1, signal.SIGTERM):
         signal.signal(number, lambda got, _: seen.append(signal.Signals(got).name))
-    rank.notice("ready")
+    rank.notice("state", "ready")
     while "SIGTERM" not in seen:
         time.sleep(0.01)
     return {"seen": seen}
@@ -120,7 +120,7 @@ def catches_signals(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 
 def ignores_term(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    rank.notice("ready")
+    rank.notice("state", "ready")
     time.sleep(60)
     return {}
 

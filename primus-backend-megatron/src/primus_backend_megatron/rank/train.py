@@ -75,7 +75,7 @@ def _namespace(session: Session) -> Namespace:
     checkpoint = choose_checkpoint(args, auto_continue=wanted)
     if checkpoint:
         session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
-        session.rank.notice(f"continuing from {checkpoint.folder}")
+        session.rank.notice("resume", f"from {checkpoint.folder}")
     if args.use_checkpoint_args:
         from megatron.training.checkpointing import load_args_from_checkpoint
 
@@ -132,8 +132,23 @@ def _pretrain(args: Namespace, provider: Provider) -> None:
         pretrain(config, provider, ModelType.encoder_or_decoder, forward_step)
     except SystemExit as end:
         _check_exit(end.code)
+    except AssertionError as error:
+        raise _explained(error) from error
     # Without this gloo and NCCL complain about their peers while the processes end.
     distributed.destroy_process_group()
+
+
+def _explained(error: AssertionError) -> Exception:
+    """What users meet most often, in their own terms; anything else as it is."""
+    if "OptimizerParamScheduler" not in str(error):
+        return error
+    return RunError(
+        "the learning-rate schedule is not the one that the checkpoint was trained with",
+        where="train_iters, lr and the parameters of their schedule",
+        why=str(error),
+        remedy="Set override_opt_param_scheduler: true for the new schedule from here on, or "
+        "use_checkpoint_opt_param_scheduler: true to finish the old one.",
+    )
 
 
 def _check_exit(code: object) -> None:

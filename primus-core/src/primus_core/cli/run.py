@@ -12,6 +12,7 @@ from primus_core.cli.arguments import run_parser
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError
+from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
 from primus_core.plan import Process, RunPlan
 from primus_core.rundir import RunDir, write_atomic
@@ -67,7 +68,8 @@ def _headline(plan: RunPlan) -> str:
     target = plan.target
     ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
     library = f"{plan.framework} {target.library_version} on {target.accelerator}"
-    return f"{plan.job.name}  {library}, {ranks} ({plan.launcher})\nrun      {plan.run_dir}"
+    what = topic_line("train", f"{plan.job.name} with {library}, {ranks} ({plan.launcher})")
+    return f"{what}\n{topic_line('run', plan.run_dir)}"
 
 
 def _warning(finding: Finding) -> str:
@@ -79,7 +81,7 @@ def _dry_run(args: argparse.Namespace, prepared: Prepared) -> str:
     plan = prepared.plan
     patches = len(plan.translation.patches) if plan.translation else 0
     commands = [shlex.join(plan_argv(args, plan)), *map(_command, prepared.submission.processes)]
-    return "\n".join([_headline(plan), f"patches  {patches} planned", "", *commands])
+    return "\n".join([_headline(plan), topic_line("patches", f"{patches} planned"), "", *commands])
 
 
 def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:

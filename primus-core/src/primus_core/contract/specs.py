@@ -30,10 +30,10 @@ class RankContext(Protocol):
         """Tell the console how far a long preparation has come."""
 
     def log(self, level: str, event: str, **values: object) -> None:
-        """Write one record; levels ``debug``, ``info``, ``warning``, ``error``. The console shows warnings and errors."""
+        """Write one record; level is ``debug``, ``info``, ``warning`` or ``error``. The console shows the last two."""
 
-    def notice(self, text: str) -> None:
-        """Write an info record that is also shown on the console."""
+    def notice(self, topic: str, text: str) -> None:
+        """Write an info record that rank 0 also shows on the console, under a topic of one word: ``data``."""
 
     def prepared(self, name: str) -> Mapping[str, object]:
         """The result of a finished `RunPlan.prepare` task, by its kind."""

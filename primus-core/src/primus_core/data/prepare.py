@@ -136,7 +136,7 @@ class Preparation:
 
     def _notice(self, split: str, text: str) -> None:
         several = sum(1 for sources in self._request.splits.values() if sources) > 1
-        self._rank.notice(f"data  {split}: {text}" if several else f"data  {text}")
+        self._rank.notice("data", f"{split}: {text}" if several else text)
 
     def _fitting_tokenizer(self) -> Tokenizer:
         asked, vocabulary = self._request.tokenizer, self._request.vocab_size
@@ -173,7 +173,7 @@ class Preparation:
         )
 
     def _tell_waiting(self) -> None:
-        self._rank.notice("data  another run tokenizes the same data; waiting for it")
+        self._rank.notice("data", "another run tokenizes the same data; waiting for it")
 
     def _tell_left_out(self, files: list[str], kept: int) -> None:
         if files and not kept:

@@ -22,8 +22,13 @@ def line(event: Event) -> str | None:
     if kind == "progress":
         return progress_line(event)
     if kind == "notice":
-        return one_line(str(event["text"]))
+        return topic_line(str(event["topic"]), str(event["text"]))
     return record_line(event) if kind == "record" else None
+
+
+def topic_line(topic: str, text: str) -> str:
+    """``data        4.7 MB of text``: what is said before and after training stands in two columns."""
+    return f"{one_line(topic):<12}{one_line(text)}"
 
 
 def metrics_line(row: Mapping[str, Any]) -> str:

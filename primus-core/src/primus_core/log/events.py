@@ -7,7 +7,7 @@ has a ``kind`` and the fields of that kind:
 record    ``t`` (seconds since the epoch), ``level``, ``event``, ``source``, ``module``, ``values``
 metrics   ``row``, as `primus_core.log.metrics` defines it
 progress  ``what``, ``done``, ``total`` (null: unknown), ``unit``
-notice    ``text``
+notice    ``topic``, ``text``
 phase     ``name``
 failure   ``type``, ``text``, ``traceback``: the exception that ends the rank
 patches   ``results``: the ledger of the patches

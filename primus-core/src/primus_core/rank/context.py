@@ -42,8 +42,8 @@ class Context:
     def log(self, level: str, event: str, **values: object) -> None:
         getattr(self._logger, LEVELS[strength(level)])(event, **values)
 
-    def notice(self, text: str) -> None:
-        self._emitter.emit({"kind": "notice", "text": text})
+    def notice(self, topic: str, text: str) -> None:
+        self._emitter.emit({"kind": "notice", "topic": topic, "text": text})
 
     def prepared(self, name: str) -> Mapping[str, object]:
         """The result of a preparation.

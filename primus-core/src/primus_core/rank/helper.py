@@ -48,7 +48,7 @@ class HelperContext:
     def log(self, level: str, event: str, **values: object) -> None:
         """The rank has recorded the same."""
 
-    def notice(self, text: str) -> None:
+    def notice(self, topic: str, text: str) -> None:
         """The rank has said the same."""
 
     def prepared(self, name: str) -> Mapping[str, object]:

@@ -59,7 +59,7 @@ class Router:
             self._metrics(event)
         elif kind in ("notice", "progress", "phase"):
             if kind == "notice":
-                self._write("info", event["text"], _OWN, {}, time.time())
+                self._write("info", f"{event['topic']}: {event['text']}", _OWN, {}, time.time())
             self._show(event, wanted=self._brief.rank == 0)
 
     def record(self, level: str, text: str, **values: object) -> None:

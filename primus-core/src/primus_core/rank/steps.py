@@ -79,15 +79,15 @@ def _tell(report: PatchReport, rank: RankContext, emitter: Emitter) -> None:
     for row in rows:
         rank.log("info", "patch", **{name: value for name, value in row.items() if value})
     if rows:
-        rank.notice(summary(report))
+        rank.notice("patches", summary(report))
 
 
 def summary(report: PatchReport) -> str:
-    """``12 patches applied, 3 not needed here, 1 in spite of drift (id)``."""
+    """``12 applied, 3 not needed here, 1 in spite of drift (id)``."""
     applied = sum(one.state != "skipped" for one in report.results)
     skipped = len(report.results) - applied
     drifted = [one.id for one in report.results if one.state == "drift-allowed"]
-    parts = [f"{applied} patch{'' if applied == 1 else 'es'} applied"]
+    parts = [f"{applied} applied"]
     parts += [f"{skipped} not needed here"] if skipped else []
     parts += [f"{len(drifted)} in spite of drift ({', '.join(drifted)})"] if drifted else []
     return ", ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from primus_core.errors import ExitCode
-from primus_core.log.console import duration
+from primus_core.log.console import duration, topic_line
 from primus_core.log.records import one_line
 from primus_core.outcome import RankReport, RunReport
 from primus_core.plan import RunPlan
@@ -51,15 +51,15 @@ def _success(report: RunReport, plan: RunPlan) -> list[str]:
         f"loss {_figure(report.result['loss'])}" if report.result.get("loss") is not None else "",
         duration(report.ended - report.started),
     ]
-    lines = [f"done        {', '.join(filter(None, reached))}", f"logs        {_logs(plan)}"]
+    lines = [topic_line("done", ", ".join(filter(None, reached))), topic_line("logs", _logs(plan))]
     checkpoint = report.result.get("checkpoint")
-    return [*lines, f"checkpoint  {checkpoint}"] if checkpoint else lines
+    return [*lines, topic_line("checkpoint", str(checkpoint))] if checkpoint else lines
 
 
 def _interrupted(report: RunReport, plan: RunPlan) -> list[str]:
     reached = max((rank.iteration for rank in report.ranks if rank.iteration is not None), default=None)
     where = "before the first iteration" if reached is None else f"after iteration {reached}"
-    return [f"interrupted {where}", f"logs        {_logs(plan)}"]
+    return [topic_line("interrupted", where), topic_line("logs", _logs(plan))]
 
 
 def _failure(report: RunReport, plan: RunPlan, rank: RankReport) -> list[str]:
