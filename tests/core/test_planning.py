@@ -218,3 +218,25 @@ def test_master_address_of_the_environment_reaches_the_launcher() -> None:
     shell = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29501"}
     made = plan(Layout(), request=Request(launcher="direct", run_id="r", shell=shell))
     assert made.job.options == {"master_addr": "10.0.0.1", "master_port": "29501"}
+
+
+def test_variables_that_the_library_needs_give_way_to_the_user() -> None:
+    """A back end's variable reaches the ranks unless the shell, the file or the command line sets it."""
+    one = module()
+    translation = Translation(
+        native={},
+        entry="m:f",
+        layout=Layout(),
+        environment={"FREE": "back end", "SHELL": "back end", "ASKED": "back end"},
+    )
+    made = make_plan(
+        experiment(one, env={"ASKED": "user"}),
+        one,
+        target=Target(accelerator="cpu", library_version="1.0", ranks_per_node=1),
+        settings=Settings(values={"accelerator": "auto"}),
+        translation=translation,
+        prepare=(),
+        request=Request(launcher="direct", run_id="r1", shell={"SHELL": "user"}),
+        distributions={},
+    )
+    assert made.job.env == {"FREE": "back end", "ASKED": "user"}

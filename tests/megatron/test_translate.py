@@ -529,3 +529,17 @@ def test_host_imports_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("params", "queues"),
+    [
+        ({}, {}),
+        ({"tensor_model_parallel_size": 2}, {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+        ({"context_parallel_size": 2}, {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+        ({"tensor_model_parallel_size": 2, "use_megatron_fsdp": True}, {}),
+    ],
+)
+def test_device_queue_of_overlapping_layouts(params: dict[str, Value], queues: dict[str, str]) -> None:
+    """Layouts that overlap communication get the single device queue that Megatron demands; others do not."""
+    assert translate({**MOCK, **params}).environment == queues

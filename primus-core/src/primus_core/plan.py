@@ -150,6 +150,8 @@ class Translation:
     adjusted: tuple[Adjusted, ...] = ()
     unused: tuple[Unused, ...] = ()
     patches: tuple[PatchSpec, ...] = ()
+    environment: Mapping[str, str] = field(factory=dict)
+    """Variables that the library needs in every rank; what the user or the shell sets is kept."""
     model: ModelShape | None = None
 
 

@@ -6,6 +6,7 @@ from primus_backend_megatron.host import asked as asking
 from primus_backend_megatron.host.cpu import adjust_platform, impossible
 from primus_backend_megatron.host.data import adjust_data, adjust_evaluation, unread
 from primus_backend_megatron.host.draft import Draft
+from primus_backend_megatron.host.environment import environment_of
 from primus_backend_megatron.host.files import adjust_paths
 from primus_backend_megatron.host.model import adjust_model, layout_of, shape_of
 from primus_backend_megatron.host.required import missing, too_small
@@ -50,6 +51,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
         adjusted=tuple(draft.adjusted.values()),
         unused=(*draft.asked.unused, *draft.unused.values()),
         patches=plan_patches(target),
+        environment=environment_of(draft),
         model=shape_of(draft),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -63,7 +62,6 @@ def validate(args: argparse.Namespace) -> None:
     """
     from megatron.training.arguments import validate_args
 
-    _limit_device_queues(args)
     try:
         validate_args(args, {})
     except (AssertionError, ValueError, RuntimeError) as error:
@@ -73,16 +71,6 @@ def validate(args: argparse.Namespace) -> None:
             why=str(error) or _source_line(error),
             remedy="Change the parameters that the message names.",
         ) from error
-
-
-def _limit_device_queues(args: argparse.Namespace) -> None:
-    """Megatron's overlap of tensor and context parallelism relies on the order of one device queue.
-
-    The driver reads the variable when the device is first used, which comes later. The user's own value stays.
-    """
-    sharded = args.use_torch_fsdp2 or args.use_megatron_fsdp
-    if not sharded and max(args.tensor_model_parallel_size, args.context_parallel_size) > 1:
-        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "1")
 
 
 def refuse_other_loops(args: argparse.Namespace) -> None:

@@ -100,7 +100,8 @@ def make_plan(
     rundir = RunDir.of(experiment.folder, request.run_id)
     task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
     asked = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
-    env, _ = split_secrets({**asked, **request.env})
+    needed = {name: value for name, value in translation.environment.items() if name not in request.shell}
+    env, _ = split_secrets({**needed, **asked, **request.env})
     job = Job(
         run_id=request.run_id,
         name=experiment.exp_name,
