@@ -88,6 +88,7 @@ def make_plan(
             entry=ENTRY,
             layout=Layout(),
             patches=plan_patches(target) if patches is None else patches,
+            environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
         ),
         job=Job(run_id="test", name="test", task=task, python=sys.executable, argv=()),
         launcher="single",

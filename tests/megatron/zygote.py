@@ -72,10 +72,12 @@ def child(request: dict[str, Any], rank: int) -> int:
     world = request["world"]
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(request["port"]))
+    plan = from_json(RunPlan, request["plan"])
+    os.environ.update(plan.translation.environment if plan.translation else {})
     context = Rank(rank, world, folder, request.get("prepared"))
     module, _, name = request["entry"].partition(":")
     try:
-        result = getattr(importlib.import_module(module), name)(from_json(RunPlan, request["plan"]), context)
+        result = getattr(importlib.import_module(module), name)(plan, context)
     except BaseException as error:  # noqa: BLE001  # reported to the test, whatever it is
         traceback.print_exc()
         fields = {key: str(getattr(error, key, "")) for key in ("what", "where", "why", "remedy")}

@@ -144,42 +144,6 @@ _CPU_TORCH = (
                 "Megatron waits for the device before it reads a clock or a buffer.",
             ),
             (
-                "cpu-empty-cache",
-                "torch.cuda:empty_cache",
-                f"{_CUDA}:nothing",
-                "Megatron empties the device's cache before a checkpoint.",
-            ),
-            (
-                "cpu-memory-allocated",
-                "torch.cuda:memory_allocated",
-                f"{_CUDA}:zero",
-                "Megatron reports the device's memory after the first iterations.",
-            ),
-            (
-                "cpu-memory-reserved",
-                "torch.cuda:memory_reserved",
-                f"{_CUDA}:zero",
-                "Megatron reports the device's memory after the first iterations.",
-            ),
-            (
-                "cpu-max-memory-allocated",
-                "torch.cuda:max_memory_allocated",
-                f"{_CUDA}:zero",
-                "Megatron reports the device's memory after the first iterations.",
-            ),
-            (
-                "cpu-max-memory-reserved",
-                "torch.cuda:max_memory_reserved",
-                f"{_CUDA}:zero",
-                "Megatron reports the device's memory after the first iterations.",
-            ),
-            (
-                "cpu-memory-stats",
-                "torch.cuda:memory_stats",
-                f"{_CUDA}:memory_stats",
-                "Megatron reports the device's memory after the first iterations.",
-            ),
-            (
                 "cpu-stream",
                 "torch.cuda:Stream",
                 f"{_CUDA}:stream_class",
@@ -202,24 +166,6 @@ _CPU_TORCH = (
                 "torch.cuda:stream",
                 f"{_CUDA}:stream_context",
                 "Megatron switches streams around communication.",
-            ),
-            (
-                "cpu-capturing",
-                "torch.cuda:is_current_stream_capturing",
-                f"{_CUDA}:no",
-                "Megatron asks whether a CUDA graph is being captured.",
-            ),
-            (
-                "cpu-nvtx-push",
-                "torch.cuda.nvtx:range_push",
-                f"{_CUDA}:nothing",
-                "Megatron marks ranges for NVIDIA's profiler.",
-            ),
-            (
-                "cpu-nvtx-pop",
-                "torch.cuda.nvtx:range_pop",
-                f"{_CUDA}:nothing",
-                "Megatron marks ranges for NVIDIA's profiler.",
             ),
             (
                 "cpu-lazy-call",
@@ -264,13 +210,7 @@ _CPU_TORCH = (
                     f"{_TENSORS}:on_cpu",
                     'Megatron makes tensors with device="cuda" or in pinned memory.',
                 )
-                for name in ("tensor", "zeros", "ones", "empty", "rand", "empty_like")
-            ),
-            (
-                "cpu-tensor-to",
-                "torch:Tensor.to",
-                f"{_TENSORS}:moved_to_cpu",
-                "Megatron moves tensors to CUDA.",
+                for name in ("tensor", "zeros", "empty", "rand", "empty_like")
             ),
             (
                 "cpu-tensor-cuda",
@@ -285,34 +225,10 @@ _CPU_TORCH = (
                 "Megatron moves the model to CUDA.",
             ),
             (
-                "cpu-pin-memory",
-                "torch:Tensor.pin_memory",
-                f"{_TENSORS}:itself",
-                "Megatron pins buffers for copies to the device.",
-            ),
-            (
                 "cpu-tensor-type",
                 "torch:Tensor.type",
                 f"{_TENSORS}:cuda_type_name",
                 "Megatron's optimizers accept only parameters whose type is named torch.cuda.*.",
-            ),
-            (
-                "cpu-autocast",
-                "torch:autocast",
-                f"{_TENSORS}:cpu_autocast",
-                'Megatron enters torch.autocast("cuda") when it computes in mixed precision by autocast.',
-            ),
-            (
-                "cpu-init-process-group",
-                "torch.distributed:init_process_group",
-                f"{_GLOO}:gloo_group",
-                "The default back end is NCCL, which has no CPU implementation.",
-            ),
-            (
-                "cpu-new-group",
-                "torch.distributed:new_group",
-                f"{_GLOO}:gloo_group",
-                "Megatron passes NCCL's options to the groups that it makes, and gloo refuses them.",
             ),
             (
                 "cpu-all-to-all",
@@ -352,6 +268,12 @@ _EVERYWHERE = _rows(
             "An old checkpoint whose deletion was interrupted could be taken for a whole one.",
         ),
         (
+            "checkpoint-queue",
+            "megatron.core.dist_checkpointing.strategies.filesystem_async:get_write_results_queue",
+            f"{_RANK}.saving:queue_without_process",
+            "At its first save each rank starts a process that imports the main program again and outlives a kill.",
+        ),
+        (
             "dataset-helpers",
             "megatron.core.datasets.utils:compile_helpers",
             f"{_MODEL}:built_helpers",
@@ -370,10 +292,10 @@ _EVERYWHERE = _rows(
             "With torch's Adam all parameters share one step count after loading: wrong losses.",
         ),
         (
-            "optimizer-keep-step-count",
+            "optimizer-restore-states",
             f"{_DIST_OPTIMIZER}._set_main_param_and_optimizer_states",
-            f"{_OPTIMIZER}:keep_step_count",
-            "With torch's Adam loading fails for want of a step count of each parameter.",
+            f"{_OPTIMIZER}:restore_states",
+            "Loading fails in fp32, and with torch's Adam it sets every step count to one: wrong losses.",
         ),
     ],
 )
@@ -386,6 +308,12 @@ _CPU_MEGATRON = _rows(
             "megatron.training.training:initialize_megatron",
             f"{_MODEL}:without_cuda",
             "Megatron refuses to start without CUDA.",
+        ),
+        (
+            "cpu-data-loader",
+            "megatron.training.training:build_pretraining_data_loader",
+            f"{_MODEL}:loader_with_generator",
+            "A loader draws from the CPU's generator, which here is the device's: dropout would differ after a resume.",
         ),
         *(
             (

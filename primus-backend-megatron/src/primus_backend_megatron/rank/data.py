@@ -17,8 +17,10 @@ SPLITS = ("train", "valid", "test")
 DEFAULT_SPLIT = "969,30,1"
 """Megatron's, where one data set serves all three splits and `split` is not set."""
 
-Blend = tuple[list[str], "list[float] | None"]
-"""Prefixes of token files, and their weights; None: by their sizes."""
+Blend = tuple[list[str], list[float] | None]
+"""Prefixes of token files, and their weights; None: a single file."""
+Span = tuple[float, float] | None
+"""A part of a data set, from 0 to 1."""
 
 
 @frozen(kw_only=True)
@@ -61,12 +63,17 @@ class Sources:
     documents: tuple[int, ...] = ()
     """Number of documents of each file of ``shared``."""
 
+    def prefixes(self) -> list[str]:
+        """Of all token files, in order."""
+        blends = (self.shared,) if self.separate is None else self.separate
+        return [prefix for blend in blends if blend for prefix in blend[0]]
+
 
 def prepared_sources(prepared: Mapping[str, Any], split: str | None) -> Sources:
     """The files that a finished data preparation names.
 
     Raises:
-        ConfigError: `split` is set although each split has its own data, or there is nothing to train on.
+        ConfigError: `split` is set although each split has its own data, or a split is missing.
     """
     files = {name: cast("Sequence[Mapping[str, Any]]", prepared.get(name) or ()) for name in SPLITS}
     if not files["train"]:
@@ -74,6 +81,13 @@ def prepared_sources(prepared: Mapping[str, Any], split: str | None) -> Sources:
     if not files["valid"] and not files["test"]:
         documents = tuple(int(file["documents"]) for file in files["train"])
         return Sources(shared=_blend(files["train"]), split=split or DEFAULT_SPLIT, documents=documents)
+    if not files["valid"]:
+        raise ConfigError(
+            "test_data_path is set, but valid_data_path is not",
+            where="test_data_path",
+            why="Megatron evaluates on both or on none",
+            remedy="Set valid_data_path too, or use split.",
+        )
     if split:
         raise ConfigError(
             "split divides one data set, but valid_data_path or test_data_path is set too",
@@ -84,16 +98,40 @@ def prepared_sources(prepared: Mapping[str, Any], split: str | None) -> Sources:
 
 
 def _blend(files: Sequence[Mapping[str, Any]]) -> Blend:
-    """Raises ConfigError when only some of the files have a weight."""
+    """The weights that were asked for, else each file's share of the tokens.
+
+    Megatron itself would build one epoch of several files without weights, and training would end with it.
+
+    Raises:
+        ConfigError: only some of the files have a weight.
+    """
     prefixes = [str(file["prefix"]) for file in files]
     weights = [file["weight"] for file in files]
-    if all(weight is None for weight in weights):
-        return prefixes, None
     if any(weight is None for weight in weights):
+        if any(weight is not None for weight in weights):
+            told = ", ".join(f"{prefix}: {weight}" for prefix, weight in zip(prefixes, weights, strict=True))
+            raise ConfigError(
+                "only some of the data paths have a weight", why=told, remedy="Give all a weight, or none."
+            )
+        weights = [file["tokens"] for file in files]
+    return prefixes, [float(weight) for weight in weights] if len(files) > 1 else None
+
+
+def check_document_ends(args: Namespace, vocabulary: Vocabulary) -> None:
+    """Refuse parameters that act at the ends of documents where these cannot be told.
+
+    Raises:
+        ConfigError: naming the first such parameter.
+    """
+    names = ("reset_position_ids", "reset_attention_mask", "eod_mask_loss")
+    asked = [name for name in names if getattr(args, name)]
+    if asked and vocabulary.eod is None:
         raise ConfigError(
-            "only some of the data paths have a weight", why=f"{list(zip(weights, prefixes, strict=True))}"
+            f"{asked[0]} needs the token that ends a document, which this data does not tell",
+            where=asked[0],
+            why=f"tokenizer {vocabulary.kind} {vocabulary.model or ''}".rstrip(),
+            remedy="Name the tokenizer that the token files were made with, or remove the parameter.",
         )
-    return prefixes, [float(weight) for weight in weights]
 
 
 @frozen(kw_only=True)
@@ -107,6 +145,7 @@ class Provider:
     cache: str
     """Folder for the index files of the datasets."""
     on_start: Callable[[], None]
+    warn: Callable[[str], None]
     is_distributed: bool = True
     """Every rank calls it; those that need no data get none."""
 
@@ -114,7 +153,7 @@ class Provider:
         """The train, valid and test datasets, None where a rank or a run needs none.
 
         Raises:
-            RunError: a split that is asked for holds no document.
+            RunError: the train split holds no document.
         """
         from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
         from megatron.core.datasets.gpt_dataset import GPTDataset, MockGPTDataset
@@ -129,7 +168,6 @@ class Provider:
         from megatron.core.datasets.gpt_dataset import GPTDatasetConfig
 
         args = self.args
-        self._check_eod()
         config = GPTDatasetConfig(
             random_seed=args.seed,
             sequence_length=args.seq_length,
@@ -149,8 +187,7 @@ class Provider:
             **self._blends(samples),
         )
         if config.split_matrix:
-            config.split_matrix = _drop_unused(config.split_matrix, samples)
-            self._check_documents(config.split_matrix)
+            config.split_matrix = self._usable_spans(config.split_matrix, samples)
         return config
 
     def _blends(self, samples: Sequence[int | None]) -> dict[str, Any]:
@@ -161,35 +198,33 @@ class Provider:
         pairs = zip(self.sources.separate, samples, strict=True)
         return {"blend_per_split": [blend if wanted != 0 else None for blend, wanted in pairs]}
 
-    def _check_eod(self) -> None:
-        asked = [
-            name for name in ("reset_position_ids", "reset_attention_mask", "eod_mask_loss") if getattr(self.args, name)
-        ]
-        if asked and self.vocabulary.eod is None:
-            raise ConfigError(
-                f"{asked[0]} needs the token that ends a document, which this data does not tell",
-                where=asked[0],
-                why=f"tokenizer {self.vocabulary.kind} {self.vocabulary.model or ''}".rstrip(),
-                remedy="Name the tokenizer that the token files were made with, or remove the parameter.",
-            )
+    def _usable_spans(self, matrix: Sequence[Span], samples: Sequence[int | None]) -> list[Span]:
+        """The splits that samples are drawn from, without those that hold none.
 
-    def _check_documents(self, matrix: Sequence[tuple[float, float] | None]) -> None:
-        """A split without a document makes Megatron search for samples for ever."""
-        documents = self.sources.documents if self.sources else ()
-        for name, span in zip(SPLITS, matrix, strict=True):
-            empty = span is not None and any(round(span[0] * n) == round(span[1] * n) for n in documents)
+        In a split without a document Megatron would search for samples for ever.
+        """
+        spans: list[Span] = []
+        for name, span, wanted in zip(SPLITS, matrix, samples, strict=True):
+            empty = wanted != 0 and span is not None and self._is_empty(span)
             if empty:
-                raise RunError(
-                    f"the {name} split holds no document",
-                    where="split",
-                    why=f"split {self.sources.split if self.sources else ''} of {documents} documents in each file",
-                    remedy="Use more documents, another split, or a data path for each split (eval_iters=0: none).",
-                )
+                self._tell_empty(name)
+            spans.append(None if empty or wanted == 0 else span)
+        if spans[1] is None:
+            # Megatron evaluates on both splits or on none.
+            self.args.eval_iters = 0
+        return spans
 
+    def _is_empty(self, span: tuple[float, float]) -> bool:
+        documents = self.sources.documents if self.sources else ()
+        return any(round(span[0] * n) == round(span[1] * n) for n in documents)
 
-def _drop_unused(matrix: Sequence[Any], samples: Sequence[int | None]) -> list[Any]:
-    """Build no split that no sample is drawn from."""
-    return [span if wanted != 0 else None for span, wanted in zip(matrix, samples, strict=True)]
+    def _tell_empty(self, name: str) -> None:
+        split = self.sources.split if self.sources else None
+        documents = ", ".join(map(str, self.sources.documents)) if self.sources else ""
+        why = f"split {split} of {documents} documents"
+        if name == "train":
+            raise RunError(f"the {name} split holds no document", where="split", why=why, remedy="Use more documents.")
+        self.warn(f"no evaluation on the {name} split, which holds no document: {why}")
 
 
 def needs_data(args: Namespace, vp_stage: int | None = None) -> bool:

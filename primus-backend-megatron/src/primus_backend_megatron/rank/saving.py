@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import queue
 import time
 from collections.abc import Callable
 from typing import Any
@@ -67,6 +68,20 @@ def unmarking_delete(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(save, iteration, *rest, **options)
 
     return delete
+
+
+def queue_without_process(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Factory: `get_write_results_queue`, which else starts a process to hold a queue.
+
+    Only a save in the background needs one that other processes can reach.
+    """
+    local: queue.Queue[object] = queue.Queue()
+
+    @functools.wraps(original)
+    def get_write_results_queue(*args: Any, **options: Any) -> Any:
+        return original(*args, **options) if _args().async_save else local
+
+    return get_write_results_queue
 
 
 def _announce(session: Session, iteration: int) -> None:

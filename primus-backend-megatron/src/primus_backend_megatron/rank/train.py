@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 from argparse import Namespace
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from primus_backend_megatron.rank.data import (
     Provider,
     Sources,
     Vocabulary,
+    check_document_ends,
     mock_vocabulary,
     prepared_sources,
     prepared_vocabulary,
@@ -53,6 +56,7 @@ def _train(session: Session) -> None:
     rank.phase("init")
     args = _namespace(session)
     vocabulary, sources = _data(args, session)
+    check_document_ends(args, vocabulary)
     args.vocab_size = args.vocab_size or vocabulary.vocab_size
     arguments.validate(args)
     _pad_vocabulary(args)
@@ -60,8 +64,9 @@ def _train(session: Session) -> None:
         args=args,
         vocabulary=vocabulary,
         sources=sources,
-        cache=_index_cache(session),
+        cache=_index_cache(session, sources),
         on_start=functools.partial(rank.phase, "data"),
+        warn=functools.partial(_warn_once, rank),
     )
     _pretrain(args, provider)
 
@@ -110,11 +115,22 @@ def _pad_vocabulary(args: Namespace) -> None:
         args.padded_vocab_size = -(-args.vocab_size // multiple) * multiple
 
 
-def _index_cache(session: Session) -> str:
-    """Where Megatron keeps the sample order of each data set: in the workspace, whoever owns the token files."""
+def _warn_once(rank: RankContext, text: str) -> None:
+    """Of what every rank finds out, rank 0 tells."""
+    rank.log("warning" if rank.rank == 0 else "debug", text)
+
+
+def _index_cache(session: Session, sources: Sources | None) -> str:
+    """Where Megatron keeps the order of samples: in the workspace, whoever owns the token files.
+
+    Megatron names these files by path and settings, so a folder for each state of the token files keeps an order from
+    being used for others that took their place.
+    """
     experiment = session.plan.experiment
     root = Path(experiment.workspace) if experiment else Path(session.plan.run_dir)
-    return str(root / "cache" / "megatron-indices")
+    prefixes = sources.prefixes() if sources else []
+    states = [(prefix, (stat := os.stat(f"{prefix}.idx")).st_size, stat.st_mtime_ns) for prefix in prefixes]
+    return str(root / "cache" / "megatron-indices" / sha256(repr(states).encode()).hexdigest()[:16])
 
 
 def _pretrain(args: Namespace, provider: Provider) -> None:

@@ -9,20 +9,6 @@ from typing import Any
 Function = Callable[..., Any]
 
 
-def gloo_group(original: Function) -> Function:
-    """Factory for `new_group` and `init_process_group`: always gloo, without options that are NCCL's."""
-
-    @functools.wraps(original)
-    def make_group(*args: Any, **options: Any) -> Any:
-        if options.get("backend") not in (None, "gloo", "fake"):
-            options["backend"] = "gloo"
-        options.pop("pg_options", None)
-        options.pop("device_id", None)
-        return original(*args, **options)
-
-    return make_group
-
-
 def sending_aliases(original: Function) -> Function:
     """Factory for Megatron's two ways to exchange activations: send aliases that keep their storage.
 

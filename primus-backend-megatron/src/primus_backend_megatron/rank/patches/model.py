@@ -73,3 +73,21 @@ def without_cuda(original: Function) -> Function:
         return original(*args, **{**options, "allow_no_cuda": True})
 
     return initialize_megatron
+
+
+def loader_with_generator(original: Function) -> Function:
+    """Factory for `build_pretraining_data_loader`: a loader with a generator of its own.
+
+    A loader without one takes a number from the CPU's generator when it starts, also after a resume. On a GPU that
+    does not touch dropout, which uses the device's generator.
+    """
+
+    def build_pretraining_data_loader(*args: Any, **options: Any) -> Any:
+        import torch
+
+        loader = original(*args, **options)
+        if isinstance(loader, torch.utils.data.DataLoader):
+            loader.generator = torch.Generator()
+        return loader
+
+    return build_pretraining_data_loader

@@ -1,4 +1,4 @@
-"""Three faults of `DistributedOptimizer` with torch's Adam, which Megatron uses without Apex and Transformer Engine."""
+"""Faults of `DistributedOptimizer`, most with torch's Adam, which Megatron uses without Apex and Transformer Engine."""
 
 from __future__ import annotations
 
@@ -42,16 +42,22 @@ def own_step_counts(original: Function) -> Function:
     return load_state_dict
 
 
-def keep_step_count(original: Function) -> Function:
-    """Factory for `_set_main_param_and_optimizer_states`: a step count that is not in the file stays as it is."""
+def restore_states(original: Function) -> Function:
+    """Factory for `_set_main_param_and_optimizer_states`: leaves the step count alone.
+
+    It was restored from the parameter groups before. Here Megatron would overwrite it with the count of the state
+    that was made before loading, or, in another format, fail because the file has none. And in fp32 the main
+    parameters are views of the model's, which torch lets nobody write to while it records gradients.
+    """
 
     @functools.wraps(original)
     def set_states(self: Any, parameter: Any, tensors: Mapping[str, Any]) -> Any:
-        if "step" in tensors or not _torch_adam():
+        if _torch_adam():
+            group, place = self.model_param_group_index_map[parameter]
+            main = self.optimizer.param_groups[group]["params"][place]
+            tensors = {**tensors, "step": self.optimizer.state[main].get("step")}
+        with torch.no_grad():
             return original(self, parameter, tensors)
-        group, place = self.model_param_group_index_map[parameter]
-        main = self.optimizer.param_groups[group]["params"][place]
-        return original(self, parameter, {"step": self.optimizer.state[main].get("step"), **tensors})
 
     return set_states
 

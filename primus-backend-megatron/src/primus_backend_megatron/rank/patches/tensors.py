@@ -36,22 +36,8 @@ def on_cpu(original: Function) -> Function:
     return make
 
 
-def moved_to_cpu(original: Function) -> Function:
-    """Factory for `Tensor.to` and `Module.to`."""
-
-    @functools.wraps(original)
-    def to(self: Any, *args: Any, **options: Any) -> Any:
-        if args and is_cuda(args[0]):
-            args = (CPU, *args[1:])
-        if is_cuda(options.get("device")):
-            options["device"] = CPU
-        return original(self, *args, **options)
-
-    return to
-
-
 def itself(original: Function) -> Function:
-    """Factory for `Tensor.cuda`, `Module.cuda` and `Tensor.pin_memory`: it is where it should be."""
+    """Factory for `Tensor.cuda` and `Module.cuda`: it is where it should be."""
 
     @functools.wraps(original)
     def stay(self: Any, *args: object, **options: object) -> Any:
@@ -71,13 +57,3 @@ def cuda_type_name(original: Function) -> Function:
         return name if name.startswith("torch.cuda.") else f"torch.cuda.{name.removeprefix('torch.')}"
 
     return type_
-
-
-def cpu_autocast(original: type) -> type:
-    """Factory for `torch.autocast`: the CPU's where CUDA's is asked for."""
-
-    class Autocast(original):  # type: ignore[misc]  # the base is torch's class, known only here
-        def __init__(self, device_type: str = "cuda", *args: Any, **options: Any) -> None:
-            super().__init__("cpu" if device_type == "cuda" else device_type, *args, **options)
-
-    return Autocast

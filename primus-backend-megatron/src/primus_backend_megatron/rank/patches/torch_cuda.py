@@ -78,24 +78,6 @@ def nothing(original: Function) -> Function:
     return no_effect
 
 
-def zero(original: Function) -> Function:
-    """Factory: an amount of device memory, of which there is none."""
-
-    def no_bytes(*args: object, **options: object) -> int:
-        return 0
-
-    return no_bytes
-
-
-def no(original: Function) -> Function:
-    """Factory: a question about CUDA graphs, which are never captured."""
-
-    def false(*args: object, **options: object) -> bool:
-        return False
-
-    return false
-
-
 def identity_compile(original: Function) -> Function:
     """Factory: `torch.compile`, as a call or as a decorator, that leaves functions as they are."""
 
@@ -139,17 +121,6 @@ def device_capability(original: Function) -> Function:
         return (8, 0)
 
     return get_device_capability
-
-
-def memory_stats(original: Function) -> Function:
-    """Factory: counters of an allocator that does nothing."""
-
-    def memory_stats(device: object = None) -> dict[str, int]:
-        from collections import defaultdict
-
-        return defaultdict(int)
-
-    return memory_stats
 
 
 def stream_class(original: type) -> type[Stream]:
