@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
-from primus_core import report, submit
 from primus_core.cli.arguments import run_parser
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
@@ -55,6 +54,8 @@ def _write(prepared: Prepared) -> None:
 
 
 def _start(prepared: Prepared) -> int:
+    from primus_core import report, submit  # here: a dry run does without them
+
     code = submit.submit(prepared.submission, prepared.plan, env=prepared.env)
     print(report.summary(prepared.plan), flush=True)
     return code
