@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -132,8 +133,14 @@ class Ranks:
     """The process that forks; a context manager."""
 
     def __init__(self) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("zygote.py"))]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.megatron.zygote"],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self._say(to_json(make_plan(), indent=None))
         self.ready = self._hear()
 
@@ -156,7 +163,7 @@ class Ranks:
         prepared: Mapping[str, Any] | None = None,
         settings: Mapping[str, Value] | None = None,
     ) -> Outcome:
-        """Run an entry in fresh ranks; ``kill``: SIGKILL them when rank 0 has reported something with this text."""
+        """Run an entry in fresh ranks; ``kill``: rank 0 dies of SIGKILL when what it reported matches this pattern."""
         folder.mkdir(parents=True, exist_ok=True)
         plan = make_plan(native, folder=folder, world=world, settings=settings)
         request = {

@@ -1,7 +1,7 @@
 """A process that has imported torch and patched Megatron once, and forks ranks from that state on request.
 
 Started by `ranks.py`; one JSON request a line on standard input, one JSON answer a line on standard output:
-``{"plan": ..., "folder": ..., "world": 2, "entry": "module:function", "kill": [iteration, delay]}`` ->
+``{"plan": ..., "folder": ..., "world": 2, "entry": "module:function", "kill": "pattern"}`` ->
 ``{"codes": [...]}``. A rank's output goes to ``folder/rank-N.txt``, what it reports to ``folder/rank-N.jsonl``.
 """
 
@@ -11,6 +11,7 @@ import ctypes
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -29,18 +30,31 @@ warnings.simplefilter("ignore")
 class Rank:
     """A rank's context that writes everything it is told to a file of JSON lines."""
 
-    def __init__(self, rank: int, world: int, folder: Path | None, prepared: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        rank: int,
+        world: int,
+        folder: Path | None,
+        prepared: dict[str, Any] | None = None,
+        kill: str | None = None,
+    ) -> None:
         self.rank = self.local_rank = rank
         self.world_size = world
         self.env = dict(os.environ)
         self._file = (folder / f"rank-{rank}.jsonl").open("a") if folder else None
         self._prepared = prepared or {}
+        self._kill = kill
+        self._told = ""
         self.phases: list[str] = []
 
     def _write(self, kind: str, **values: object) -> None:
         if self._file:
-            self._file.write(json.dumps({"kind": kind, **values}, default=str) + "\n")
+            line = json.dumps({"kind": kind, **values}, default=str) + "\n"
+            self._file.write(line)
             self._file.flush()
+            self._told += line
+            if self._kill and re.search(self._kill, self._told, re.DOTALL):
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def phase(self, name: str) -> None:
         if self.phases[-1:] != [name]:
@@ -74,7 +88,7 @@ def child(request: dict[str, Any], rank: int) -> int:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(request["port"]))
     plan = from_json(RunPlan, request["plan"])
     os.environ.update(plan.translation.environment if plan.translation else {})
-    context = Rank(rank, world, folder, request.get("prepared"))
+    context = Rank(rank, world, folder, request.get("prepared"), request.get("kill") if rank == 0 else None)
     module, _, name = request["entry"].partition(":")
     try:
         result = getattr(importlib.import_module(module), name)(plan, context)
@@ -97,30 +111,15 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
             sys.stdout.flush()
             os._exit(code)
         pids.append(pid)
-    if request.get("kill"):
-        _kill_when(pids, Path(request["folder"]), request["kill"])
     codes = []
     for pid in pids:
         codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         if codes[-1] != 0:
-            time.sleep(0.3)
+            # The others fail by themselves, unless the first one was killed to see what is left.
+            time.sleep(0 if codes[-1] < 0 else 0.3)
             for other in pids[len(codes) :]:
                 os.kill(other, signal.SIGKILL)
     return {"codes": codes}
-
-
-def _kill_when(pids: list[int], folder: Path, text: str) -> None:
-    """SIGKILL all ranks as soon as rank 0 has reported a line that contains a text."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            if text in (folder / "rank-0.jsonl").read_text():
-                break
-        except OSError:
-            pass
-        time.sleep(0.002)
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
 
 
 def main() -> None:

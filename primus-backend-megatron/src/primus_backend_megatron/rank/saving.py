@@ -27,8 +27,8 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
         session = CURRENT.get(None)
         if session is None or options.get("non_persistent_ckpt"):
             return original(iteration, *rest, **options)
-        session.rank.phase("save")
         _announce(session, iteration)
+        session.rank.phase("save")
         result = original(iteration, *rest, **options)
         session.unfinished_saves.append(iteration)
         if not _args().async_save:

@@ -1,0 +1,117 @@
+"""Checkpoints and resume, in real ranks that are really killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from primus_backend_megatron.checkpoints import MARKER, TRACKER, marked_checkpoints, newest_checkpoint
+from primus_core.experiment import Value
+from tests.megatron.ranks import Outcome, Ranks
+
+AUTO: dict[str, Value] = {"auto_continue_train": True}
+
+
+def saving(folder: Path, **native: Value) -> dict[str, Value]:
+    return {"save": str(folder / "checkpoints"), "save_interval": 2, **native}
+
+
+@pytest.mark.parametrize(
+    "native",
+    [
+        {"attention_dropout": 0.1, "hidden_dropout": 0.1, "eval_iters": 1, "eval_interval": 3},
+        {"use_distributed_optimizer": True},
+        {"use_distributed_optimizer": True, "bf16": True, "tensor_model_parallel_size": 2},
+    ],
+    ids=["dropout", "distributed optimizer", "bf16"],
+)
+def test_a_run_killed_between_two_saves_continues_bit_for_bit(
+    ranks: Ranks, tmp_path: Path, native: dict[str, Value]
+) -> None:
+    """SIGKILL after iteration 5: the next run starts at 4 and repeats the losses of an uninterrupted run exactly."""
+    whole = ranks.run(tmp_path / "whole", native).check().losses()
+    killed = ranks.run(tmp_path / "killed", saving(tmp_path, **native), kill='"iteration": 5,')
+    assert killed.codes == (-9, -9)
+    resumed = ranks.run(tmp_path / "resumed", saving(tmp_path, **native), settings=AUTO).check()
+    assert resumed.losses() == whole[-len(resumed.losses()) :]
+    assert [row["iteration"] for row in resumed.rows()] == [5, 6]
+    assert resumed.of("notice")[0]["text"].endswith("iter_0000004")
+    assert resumed.result() == {"iteration": 6, "loss": whole[-1], "checkpoint": f"{tmp_path}/checkpoints/iter_0000006"}
+
+
+def test_a_checkpoint_that_was_being_written_is_never_taken(ranks: Ranks, tmp_path: Path) -> None:
+    """SIGKILL during the save of iteration 4: the next run continues from 2, and writes 4 anew."""
+    killed = ranks.run(tmp_path / "killed", saving(tmp_path), kill='"iteration": 4,.*"save"')
+    assert killed.codes == (-9, -9)
+    folder = tmp_path / "checkpoints"
+    assert (folder / "iter_0000004.saving").exists()
+    # The worst of what a kill can leave: all files are there, but nobody has said so.
+    shutil.copytree(folder / "iter_0000002", folder / "iter_0000004", dirs_exist_ok=True)
+    (folder / "iter_0000004" / MARKER).unlink()
+    (folder / TRACKER).write_text("4")
+    resumed = ranks.run(tmp_path / "resumed", saving(tmp_path), settings=AUTO).check()
+    assert [row["iteration"] for row in resumed.rows()] == [3, 4, 5, 6]
+    assert [item.iteration for item in marked_checkpoints(folder)] == [2, 4, 6]
+    assert not list(folder.glob("*.saving"))
+
+
+def test_the_marker_tells_how_the_checkpoint_was_made(ranks: Ranks, tmp_path: Path) -> None:
+    """Iteration, ranks, layout, format and tokens, in a file that appears when all others are there."""
+    outcome = ranks.run(tmp_path / "run", saving(tmp_path, pipeline_model_parallel_size=2, train_iters=2)).check()
+    folder = tmp_path / "checkpoints/iter_0000002"
+    marker = json.loads((folder / MARKER).read_text())
+    assert marker["layout"] == {"tensor": 1, "pipeline": 2, "context": 1, "expert": 1, "data": 1}
+    assert (marker["iteration"], marker["world_size"], marker["format"]) == (2, 2, "torch_dist")
+    assert marker["tokens"] == outcome.rows()[-1]["tokens"]
+    others = [path.stat().st_mtime_ns for path in folder.iterdir() if path.name != MARKER]
+    assert (folder / MARKER).stat().st_mtime_ns >= max(others)
+    assert [outcome.result(rank)["checkpoint"] for rank in (0, 1)] == [str(folder)] * 2
+
+
+def test_a_checkpoint_without_our_marker_loads_by_megatrons_tracker(ranks: Ranks, tmp_path: Path) -> None:
+    """What Megatron itself wrote can be continued from, into another layout, to the same losses."""
+    native: dict[str, Value] = {"num_layers": 4, "train_iters": 4}
+    whole = ranks.run(tmp_path / "whole", saving(tmp_path, **native)).check()
+    foreign = tmp_path / "checkpoints"
+    for marker in foreign.glob(f"*/{MARKER}"):
+        marker.unlink()
+    (foreign / TRACKER).write_text("2")
+    layout: dict[str, Value] = {"pipeline_model_parallel_size": 2, "num_virtual_stages_per_pipeline_rank": 2}
+    continued = ranks.run(tmp_path / "on", {**native, **layout, "load": str(foreign)}).check()
+    assert continued.losses() == pytest.approx(whole.losses()[2:], abs=2e-6)
+
+
+def test_an_explicit_load_without_a_checkpoint_is_an_error(ranks: Ranks, tmp_path: Path) -> None:
+    """Never a silent start from random weights: the run ends before training and says what is there."""
+    outcome = ranks.run(tmp_path / "run", {"load": str(tmp_path / "nothing")})
+    assert outcome.codes == (1, 1)
+    error = outcome.error()
+    assert (error["type"], error["where"], error["why"]) == ("RunError", "load", "the folder does not exist")
+    assert not outcome.rows()
+
+
+def test_another_schedule_is_refused_until_it_is_chosen(ranks: Ranks, tmp_path: Path) -> None:
+    """More iterations change the learning-rate schedule: the error names both ways out, and one of them trains."""
+    ranks.run(tmp_path / "first", saving(tmp_path, train_iters=2), world=1).check()
+    longer = saving(tmp_path, train_iters=3)
+    refused = ranks.run(tmp_path / "longer", longer, world=1, settings=AUTO)
+    assert "override_opt_param_scheduler" in refused.error()["remedy"]
+    chosen = {**longer, "override_opt_param_scheduler": True}
+    outcome = ranks.run(tmp_path / "chosen", chosen, world=1, settings=AUTO).check()
+    assert [row["iteration"] for row in outcome.rows()] == [3]
+
+
+def test_old_checkpoints_lose_their_marker_before_their_files(ranks: Ranks, tmp_path: Path) -> None:
+    """With save_retain_interval the checkpoints in between go, and those that stay are whole."""
+    outcome = ranks.run(tmp_path / "run", saving(tmp_path, save_retain_interval=4), world=1).check()
+    folder = tmp_path / "checkpoints"
+    assert [item.iteration for item in marked_checkpoints(folder)] == [4, 6]
+    assert newest_checkpoint(folder) == marked_checkpoints(folder)[-1]
+    _no_helper_processes(outcome)
+
+
+def _no_helper_processes(outcome: Outcome) -> None:
+    assert "resource_tracker" not in outcome.texts[0]
