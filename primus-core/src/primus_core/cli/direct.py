@@ -26,7 +26,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     options += ["--nproc", args.nproc] if args.nproc else []
     options += [word for pair in args.env for word in ("--env", pair)]
     options += ["--dry-run"] * args.dry_run + ["--debug"] * args.debug
-    return find_command(after[0])([*after[1:], *options], env)
+    return find_command(after[0])([*options, *after[1:]], env)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

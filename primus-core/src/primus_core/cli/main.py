@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
 from primus_core import __version__
+from primus_core.cli.output import say
 from primus_core.errors import ConfigError, ExitCode, PrimusError
 
 Command = Callable[[Sequence[str], Mapping[str, str]], int]
@@ -35,47 +37,61 @@ options:
   --version   print the version
   -h, --help  print this; `primus COMMAND --help` explains a command
 
-exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or configuration, 3 the run failed
-"""
+exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or configuration, 3 the run failed"""
+
+_OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments or os.environ.get("PRIMUS_LOG_LEVEL", "").upper() == "DEBUG"
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return ExitCode.OK
-    except Exception as error:  # the one place where any failure becomes a screen
-        if debug:
-            raise
-        from primus_core.cli.screen import error_screen
+    except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a screen
+        return _fail(error, arguments, debug="--debug" in arguments or _log_level() == "DEBUG")
 
-        sys.stderr.write(error_screen(error))
-        return error.exit_code if isinstance(error, PrimusError) else ExitCode.RUNTIME
+
+def _fail(error: Exception, arguments: Sequence[str], *, debug: bool) -> int:
+    from primus_core.cli.output import assignments, complain
+    from primus_core.cli.screen import error_screen
+
+    env = {**os.environ, **assignments(arguments)}
+    if debug:
+        complain("".join(traceback.format_exception(error)), env)
+    complain(error_screen(error), env)
+    return error.exit_code if isinstance(error, PrimusError) else ExitCode.RUNTIME
+
+
+def _log_level() -> str:
+    return os.environ.get("PRIMUS_LOG_LEVEL", "").upper()
 
 
 def _dispatch(arguments: list[str]) -> int:
-    options = _global_options(arguments)
-    rest = arguments[len(options) :]
-    if "--version" in options:
-        print(f"primus {__version__}")
+    options, rest = _split(arguments)
+    if options & {"--version"}:
+        say(f"primus {__version__}")
         return ExitCode.OK
-    if not rest or "--help" in options or "-h" in options:
-        print(_USAGE.format(commands="\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())), end="")
-        return ExitCode.OK if options else ExitCode.USAGE
-    passed_on = [option for option in options if option in ("--dry-run", "--debug")]
-    return find_command(rest[0])([*passed_on, *rest[1:]], os.environ)
+    if options & {"--help", "-h"}:
+        say(_usage())
+        return ExitCode.OK
+    if not rest:
+        raise ConfigError("no command", remedy="`primus --help` lists them; `primus run exp.yaml` trains")
+    return find_command(rest[0])([*sorted(options), *rest[1:]], os.environ)
 
 
-def _global_options(arguments: Sequence[str]) -> list[str]:
-    """The options before the command's name."""
+def _split(arguments: list[str]) -> tuple[set[str], list[str]]:
+    """The options before the command's name, and the rest."""
     count = next((n for n, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
-    return list(arguments[:count])
+    unknown = [word for word in arguments[:count] if word not in _OPTIONS]
+    if unknown:
+        raise ConfigError(f"no option {unknown[0]!r} before the command", remedy=f"known: {', '.join(_OPTIONS)}")
+    return set(arguments[:count]), arguments[count:]
+
+
+def _usage() -> str:
+    return _USAGE.format(commands="\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items()))
 
 
 def find_command(name: str) -> Command:

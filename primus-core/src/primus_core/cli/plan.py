@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from primus_core.cli.arguments import run_parser
+from primus_core.cli.output import say
 from primus_core.cli.prepare import prepare
+from primus_core.cli.run import warn
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError
 from primus_core.rundir import write_atomic
@@ -16,9 +18,11 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     parser = run_parser("primus plan", "Write the plan of a run (plan.json) without starting it.")
     parser.add_argument("--output", metavar="FILE", help="where to write it; default: standard output")
     args = parser.parse_intermixed_args(argv)
-    text = to_json(prepare(args, env).plan)
+    prepared = prepare(args, env)
+    warn(prepared)
+    text = to_json(prepared.plan)
     if args.output is None or args.dry_run:
-        print(text, end="")
+        say(text.rstrip())
         return ExitCode.OK
     try:
         write_atomic(args.output, text)

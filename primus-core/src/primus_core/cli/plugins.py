@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from primus_core import discovery
 from primus_core.cli.arguments import Parser
+from primus_core.cli.output import say
 from primus_core.errors import ExitCode
 
 _HEADER = ("NAME", "KIND", "DISTRIBUTION", "VERSION", "STATE")
@@ -20,7 +21,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        print("  ".join([*cells, row[-1]]))
+        say("  ".join([*cells, row[-1]]))
     return ExitCode.OK
 
 

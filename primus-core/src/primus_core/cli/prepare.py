@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 from attrs import frozen
@@ -17,9 +18,10 @@ from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.datafiles import data_task
 from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
+from primus_core.planning.refusals import refuse_secrets, refuse_used
 from primus_core.planning.settings import core_schema, core_settings
 from primus_core.resolve import resolve
-from primus_core.rundir import new_run_id
+from primus_core.rundir import RunDir, new_run_id
 
 
 @frozen(kw_only=True)
@@ -31,6 +33,8 @@ class Prepared:
     warnings: tuple[Finding, ...]
     env: Mapping[str, str]
     """Environment that the processes inherit: the shell's and the secrets that were asked for."""
+    asked_secrets: tuple[str, ...]
+    """Names of the secrets of ``env:`` and ``--env``."""
 
 
 def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
@@ -61,6 +65,9 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     target = make_target(experiment, settings, request, find_accelerators(), library)
     translation = hosts.translate_config(experiment, module, target)
     hooks.check_translation(module, translation, core_schema().parameters)
+    secrets = secret_env(experiment, request)
+    refuse_secrets(experiment, {**shell, **secrets})
+    refuse_used(RunDir.of(experiment.folder, request.run_id))
     data = data_task(module.params, settings, request.cwd, experiment.workspace)
     plan = make_plan(
         experiment,
@@ -78,7 +85,8 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         plan=plan,
         submission=hosts.launch(plan.job),
         warnings=tuple(finding for finding in findings if finding.severity == "warning"),
-        env={**shell, **secret_env(experiment, request)},
+        env={**shell, **secrets},
+        asked_secrets=tuple(sorted(secrets)),
     )
 
 
@@ -87,13 +95,20 @@ def _request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discov
         raise ConfigError(f"--nproc {args.nproc}", why="a run has at least one rank", remedy="give 1 or more")
     return Request(
         launcher=args.launcher or _default_launcher(plugin.name for plugin in plugins.of("primus.launchers")),
-        run_id=args.run_id or new_run_id(),
+        run_id=_run_id(args.run_id) if args.run_id is not None else new_run_id(),
         ranks_per_node=args.nproc,
         env=parse_env(args.env, shell),
         shell=shell,
         allowed_drift=tuple(args.allow_patch_drift),
         cwd=os.getcwd(),
     )
+
+
+def _run_id(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name == "latest":
+        why = "letters, digits, dots, dashes and underscores, up to 100; `latest` names the newest run"
+        raise ConfigError(f"--run-id {name!r} is no name of a run", why=why, remedy="leave it out, or choose another")
+    return name
 
 
 def _default_launcher(installed: Iterable[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from primus_core.cli.arguments import run_parser
+from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError
@@ -26,19 +27,18 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     prepared = prepare(args, env)
-    for finding in prepared.warnings:
-        sys.stderr.write(_warning(finding))
+    warn(prepared)
     if args.dry_run:
-        print(_dry_run(args, prepared))
+        say(_dry_run(args, prepared))
         return ExitCode.OK
-    print(_headline(prepared.plan), flush=True)
+    say(_headline(prepared.plan))
     _write(prepared)
     return _start(prepared)
 
 
 def _write(prepared: Prepared) -> None:
     plan = prepared.plan
-    rundir = RunDir.of(_folder(plan), plan.run_id)
+    rundir = RunDir(Path(plan.run_dir))
     try:
         write_atomic(rundir.plan, to_json(plan))
         if plan.experiment:
@@ -57,12 +57,8 @@ def _start(prepared: Prepared) -> int:
     from primus_core import report, submit  # here: a dry run does without them
 
     code = submit.submit(prepared.submission, prepared.plan, env=prepared.env)
-    print(report.summary(prepared.plan), flush=True)
+    say(report.summary(prepared.plan))
     return code
-
-
-def _folder(plan: RunPlan) -> str:
-    return plan.experiment.folder if plan.experiment else plan.job.workdir
 
 
 def _headline(plan: RunPlan) -> str:
@@ -71,6 +67,12 @@ def _headline(plan: RunPlan) -> str:
     library = f"{plan.framework} {target.library_version} on {target.accelerator}"
     what = topic_line("train", f"{plan.job.name} with {library}, {ranks} ({plan.launcher})")
     return f"{what}\n{topic_line('run', plan.run_dir)}"
+
+
+def warn(prepared: Prepared) -> None:
+    """Tell what the checks warn of."""
+    for finding in prepared.warnings:
+        complain(_warning(finding), prepared.env)
 
 
 def _warning(finding: Finding) -> str:
@@ -82,15 +84,20 @@ def _dry_run(args: argparse.Namespace, prepared: Prepared) -> str:
     plan = prepared.plan
     patches = len(plan.translation.patches) if plan.translation else 0
     commands = [shlex.join(plan_argv(args, plan)), *map(_command, prepared.submission.processes)]
-    return "\n".join([_headline(plan), topic_line("patches", f"{patches} planned"), "", *commands])
+    lines = [_headline(plan), topic_line("patches", f"{patches} planned")]
+    lines += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
+    return "\n".join([*lines, "", *commands])
 
 
 def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     """The command that writes the same plan to the place where the ranks look for it."""
-    argv = ["primus", "plan", args.experiment, *args.overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
+    secret = tuple(f"env.{name}=" for name in plan.secrets)
+    overrides = [word for word in args.overrides if not word.startswith(secret)]
+    named = [word.removeprefix("env.") for word in args.overrides if word.startswith(secret)]
+    argv = ["primus", "plan", args.experiment, *overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
     argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
     for option, values in (
-        ("--env", [_without_secret(pair, plan) for pair in args.env]),
+        ("--env", [_without_secret(pair, plan) for pair in (*args.env, *named)]),
         ("--preset-path", args.preset_path),
         ("--allow-patch-drift", args.allow_patch_drift),
     ):

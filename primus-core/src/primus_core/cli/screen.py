@@ -6,15 +6,16 @@ from textwrap import indent
 
 from primus_core.errors import ErrorGroup, PrimusError
 
-_MOST = 12
-"""Problems shown in full; the others are counted."""
+_MOST_PROBLEMS = 8
+_MOST_LINES = 12
+"""Problems, and lines of one explanation, that are shown; the others are counted."""
 
 
 def error_screen(error: Exception) -> str:
     """Text for the terminal, ending with a newline."""
     if isinstance(error, ErrorGroup):
-        shown = "\n".join(_one(problem) for problem in error.errors[:_MOST])
-        more = len(error.errors) - _MOST
+        shown = "\n".join(_one(problem) for problem in error.errors[:_MOST_PROBLEMS])
+        more = len(error.errors) - _MOST_PROBLEMS
         return shown + (f"\n... and {more} more\n" if more > 0 else "")
     if isinstance(error, PrimusError):
         return _one(error)
@@ -29,7 +30,14 @@ def _one(error: PrimusError) -> str:
     if error.where:
         lines.append(f"  at:  {error.where}")
     if error.why:
-        lines.append(f"  why: {indent(error.why, '       ').strip()}")
+        lines.append(f"  why: {_indented(error.why)}")
     if error.remedy:
-        lines.append(f"  try: {indent(error.remedy, '       ').strip()}")
+        lines.append(f"  try: {_indented(error.remedy)}")
     return "\n".join(lines) + "\n"
+
+
+def _indented(text: str) -> str:
+    lines = text.strip().splitlines()
+    more = len(lines) - _MOST_LINES
+    shown = [*lines[:_MOST_LINES], *([f"... and {more} more lines"] if more > 0 else [])]
+    return indent("\n".join(shown), "       ").strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from primus_core.contract.markers import CONTRACT
 from primus_core.errors import ConfigError
@@ -26,9 +26,9 @@ class Request:
     launcher: str
     run_id: str
     ranks_per_node: int | None = None
-    env: Mapping[str, str] = {}
+    env: Mapping[str, str] = field(factory=dict)
     """``--env`` of the command line."""
-    shell: Mapping[str, str] = {}
+    shell: Mapping[str, str] = field(factory=dict)
     """The environment of ``primus`` itself."""
     allowed_drift: tuple[str, ...] = ()
     cwd: str = "."
@@ -99,21 +99,8 @@ def make_plan(
     """The plan of a training run. Secrets are in it by name only."""
     rundir = RunDir.of(experiment.folder, request.run_id)
     task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
-    asked = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
     needed = {name: value for name, value in translation.environment.items() if name not in request.shell}
-    env, _ = split_secrets({**needed, **asked, **request.env})
-    job = Job(
-        run_id=request.run_id,
-        name=experiment.exp_name,
-        task=task,
-        python=sys.executable,
-        argv=("-m", RANK_MODULE, str(rundir.plan)),
-        env=env,
-        nodes=target.nodes,
-        workdir=request.cwd,
-        log_dir=str(rundir.submission),
-        options=_options(experiment, request),
-    )
+    public, _ = split_secrets({**needed, **_asked(experiment, request)})
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),
@@ -125,22 +112,44 @@ def make_plan(
         experiment=without_secrets(experiment),
         settings=settings,
         translation=translation,
-        job=job,
+        job=_job(experiment, task, rundir, target, request, public),
         launcher=request.launcher,
         distributions=distributions,
         allowed_drift=request.allowed_drift,
-        secrets=secret_names({**request.shell, **asked, **request.env}),
+        secrets=secret_names({**request.shell, **_asked(experiment, request)}),
         contract=CONTRACT,
     )
 
 
 def secret_env(experiment: Experiment, request: Request) -> dict[str, str]:
     """Secrets of ``env:`` and ``--env``, to be inherited by the ranks."""
-    asked = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
-    return split_secrets({**asked, **request.env})[1]
+    return split_secrets(_asked(experiment, request))[1]
+
+
+def _asked(experiment: Experiment, request: Request) -> dict[str, str]:
+    """The environment of ``env:`` and, stronger, of ``--env``."""
+    in_file = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
+    return {**in_file, **request.env}
+
+
+def _job(
+    experiment: Experiment, task: Task, rundir: RunDir, target: Target, request: Request, env: Mapping[str, str]
+) -> Job:
+    return Job(
+        run_id=request.run_id,
+        name=experiment.exp_name,
+        task=task,
+        python=sys.executable,
+        argv=("-m", RANK_MODULE, str(rundir.plan)),
+        env=env,
+        nodes=target.nodes,
+        workdir=request.cwd,
+        log_dir=str(rundir.submission),
+        options=_options(experiment, request),
+    )
 
 
 def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
     options = {key: leaf.value for key, leaf in experiment.launchers.get(request.launcher, {}).items()}
-    given = {**request.shell, **request.env}
+    given = {**request.shell, **_asked(experiment, request)}
     return {**options, **{option: given[name] for name, option in _MASTER.items() if given.get(name)}}

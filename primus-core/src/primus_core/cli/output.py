@@ -1,0 +1,35 @@
+"""Writing to the terminal: no secret, and no failure because nobody reads any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+
+def say(text: str) -> None:
+    """Write a line to standard output. A closed pipe (``| head``) is the reader's right and changes no exit code."""
+    _write(sys.stdout, f"{text}\n")
+
+
+def complain(text: str, env: Mapping[str, str]) -> None:
+    """Write text to standard error, without the values of the environment's secrets."""
+    from primus_core.log.redaction import Redactor
+    from primus_core.planning.secrets import secret_names
+
+    _write(sys.stderr, Redactor.of_environment(secret_names(env), env)(text))
+
+
+def assignments(arguments: Sequence[str]) -> dict[str, str]:
+    """Variables that words like ``HF_TOKEN=...`` and ``env.HF_TOKEN=...`` set, so that their secrets are not echoed."""
+    pairs = (word.partition("=")[::2] for word in arguments if "=" in word)
+    return {name.rpartition(".")[2]: value for name, value in pairs}
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
