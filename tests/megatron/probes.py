@@ -84,12 +84,14 @@ def attention(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     """Our core attention against Megatron's own, forward and backward, with and without a mask."""
     from megatron.core import mpu
     from megatron.core.models.backends import LocalSpecProvider
+    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
     from megatron.core.transformer import TransformerConfig
     from megatron.core.transformer.dot_product_attention import DotProductAttention
     from megatron.core.transformer.enums import AttnMaskType
 
     distributed.init_process_group("gloo")
     mpu.initialize_model_parallel()
+    model_parallel_cuda_manual_seed(1)
     config = TransformerConfig(
         num_layers=1, hidden_size=32, num_attention_heads=4, num_query_groups=2, attention_dropout=0.0
     )
