@@ -58,7 +58,7 @@ def test_wheels_in_an_empty_environment(tmp_path: Path) -> None:
     refused = subprocess.run(
         [venv / "bin/primus", "run", "exp.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert refused.returncode in (1, 2)
+    assert refused.returncode == 2
     assert "pip install primus-launchers" in refused.stderr
     out = run(
         venv / "bin/primus", "run", "exp.yaml", "--nproc", "1", "train_iters=20", cwd=tmp_path, OMP_NUM_THREADS="1"

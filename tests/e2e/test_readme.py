@@ -55,3 +55,12 @@ def test_experiment_of_readme_resolves(tmp_path: Path) -> None:
     words = "primus run exp.yaml --dry-run --nproc 8 accelerator=cuda train_iters=10"
     done = primus(words, tmp_path / "workspace", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_files_that_documents_name_exist(document: str) -> None:
+    """Every source file that a document names is where it says."""
+    text = (ROOT / document).read_text()
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|json|yaml|toml|md))`", text))
+    roots = [ROOT, *ROOT.glob("primus-*"), *ROOT.glob("primus-*/src")]
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
