@@ -34,7 +34,7 @@ def parameter(kind: Type, **more: object) -> Parameter:
         ("float", 1, "1", 1.0),
         ("float", "1e-5", None, 1e-5),
         ("float", "-.5", None, -0.5),
-        ("float", math.inf, ".inf", math.inf),
+        ("str", math.inf, ".inf", ".inf"),
         ("bool", True, "true", True),
         ("str", "no", None, "no"),
         ("str", 123, "0123", "0123"),
@@ -89,6 +89,33 @@ def test_a_value_of_another_kind_is_refused(kind: Type, value: Value, text: Valu
     assert raised.value.where == "exp.yaml:7"
     assert "`key` takes " in raised.value.what
     assert raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        ("float", math.nan, ".nan"),
+        ("float", math.inf, ".inf"),
+        ("float", -math.inf, "-.inf"),
+        ("list[float]", math.inf, ".inf"),
+        ("list[any]", [1, math.nan], ".nan"),
+        ("map", {"a": [math.inf]}, ".inf"),
+        ("any", math.nan, ".nan"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused(kind: Type, value: Value, shown: str) -> None:
+    """YAML's ``.nan`` and ``.inf`` are values of no parameter but text."""
+    with pytest.raises(ConfigError) as raised:
+        coerce(parameter(kind), leaf(value))
+    assert raised.value.what == f"`key` cannot be {shown}"
+    assert raised.value.where == "exp.yaml:7"
+    assert raised.value.remedy == "write a finite number"
+
+
+def test_a_number_in_an_entry_of_a_map_is_finite_too() -> None:
+    """An entry of a map parameter is held to it as well, by its own name."""
+    _, errors = check({"extra.a": leaf(math.inf)}, SCHEMA)
+    assert [error.what for error in errors] == ["`extra.a` cannot be .inf"]
 
 
 def test_null_needs_a_nullable_parameter() -> None:

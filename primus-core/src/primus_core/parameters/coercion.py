@@ -1,0 +1,132 @@
+"""Typing one value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+
+from primus_core.experiment import Leaf, Value
+from primus_core.parameters.messages import no_choice, not_finite, wrong_type
+from primus_core.parameters.schema import Parameter
+
+_INT = re.compile(r"[-+]?[0-9]{1,4000}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+
+class _MismatchError(Exception):
+    """A value is not of the wanted type."""
+
+
+def coerce(parameter: Parameter, leaf: Leaf) -> Value:
+    """The leaf's value in the parameter's type.
+
+    Numbers may be written as text (``"50"``), text parameters keep what was written (``0123``), a scalar is a
+    list of one, and nothing but ``true`` and ``false`` is a bool.
+
+    Raises:
+        ConfigError: the value has another type, is infinite or no number (``.inf``, ``.nan``), or is none of the
+            parameter's choices.
+    """
+    if leaf.value is None and parameter.nullable:
+        return None
+    try:
+        value = _convert(parameter.type, leaf.value, leaf.text)
+    except _MismatchError:
+        raise wrong_type(parameter, leaf) from None
+    for number in _floats(value):
+        if not math.isfinite(number):
+            raise not_finite(parameter, leaf, number)
+    wrong = [item for item in _items(value) if parameter.choices and item not in parameter.choices]
+    if wrong:
+        raise no_choice(parameter, leaf, wrong[0])
+    return value
+
+
+def _floats(value: Value) -> Iterator[float]:
+    """Every floating-point number in a value, at any depth."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _floats(item)
+
+
+def _convert(kind: str, value: Value, text: Value) -> Value:
+    if kind.startswith("list["):
+        return _list(kind[5:-1], value, text)
+    return _CONVERTERS[kind](value, text)
+
+
+def _list(kind: str, value: Value, text: Value) -> Value:
+    if not isinstance(value, list):
+        return [_convert(kind, value, text)]
+    texts = text if isinstance(text, list) else [None] * len(value)
+    return [_convert(kind, item, item_text) for item, item_text in zip(value, texts, strict=True)]
+
+
+def _bool(value: Value, text: Value) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _MismatchError
+
+
+def _int(value: Value, text: Value) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    written = value if isinstance(value, str) else text
+    if isinstance(value, bool) or not isinstance(written, str):
+        raise _MismatchError
+    return int(written) if _INT.fullmatch(written) else _scientific(written)
+
+
+def _scientific(written: str) -> int:
+    """``1e3``: a whole number in the notation of a float; ``50.0`` and ``1.5`` are none."""
+    if not _FLOAT.fullmatch(written) or "e" not in written.lower() or not math.isfinite(float(written)):
+        raise _MismatchError
+    number = Decimal(written)
+    if number != number.to_integral_value():
+        raise _MismatchError
+    return int(number)
+
+
+def _float(value: Value, text: Value) -> float:
+    if isinstance(value, str) and _FLOAT.fullmatch(value) and math.isfinite(float(value)):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _MismatchError
+    try:
+        return float(value)
+    except OverflowError:
+        raise _MismatchError from None
+
+
+def _str(value: Value, text: Value) -> str:
+    if value is None or isinstance(value, (list, dict)):
+        raise _MismatchError
+    return text if isinstance(text, str) else str(value)
+
+
+def _map(value: Value, text: Value) -> Value:
+    if isinstance(value, dict):
+        return value
+    raise _MismatchError
+
+
+def _any(value: Value, text: Value) -> Value:
+    return value
+
+
+_CONVERTERS: Mapping[str, Callable[[Value, Value], Value]] = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "map": _map,
+    "any": _any,
+}
+
+
+def _items(value: Value) -> list[Value]:
+    return value if isinstance(value, list) else [value]
