@@ -37,6 +37,12 @@ FILE_CASES = {
     "required key missing": ("work_group: team\n", "", ["work_group"]),
     "unknown key": (*add("mock_date: true"), ["exp.yaml:14", "mock_date", "mock_data"]),
     "unknown section": ("    overrides:", "    override:", ["exp.yaml:10", "override", "overrides"]),
+    "unknown launcher option": (
+        "modules:\n",
+        "direct:\n  gpus_per_nodes: 4\nmodules:\n",
+        ["exp.yaml:6", "direct.gpus_per_nodes", "`direct.gpus_per_node`"],
+    ),
+    "no number": ("lr: 1e-3", "lr: .nan", ["exp.yaml:13", "`lr` cannot be .nan", "finite"]),
     "wrong type": ("train_iters: 10", "train_iters: fifty", ["exp.yaml:12", "train_iters", "fifty", "whole number"]),
     "undefined variable": ("${MY_USER:me}", "${MY_USER}", ["exp.yaml:2", "MY_USER"]),
     "duplicate key": (*add("lr: 2e-3"), ["exp.yaml:14", "lr", "13"]),

@@ -16,6 +16,7 @@ from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Submission
 from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.datafiles import data_task
+from primus_core.planning.launcheroptions import check_sections
 from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
 from primus_core.planning.refusals import refuse_secrets, refuse_used
@@ -79,7 +80,8 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         request=request,
         distributions=discovery.distributions(),
     )
-    findings = (*check_layout(plan), *hosts.preflight(plan, Where.SUBMIT))
+    sections = check_sections(experiment, request.launcher)
+    findings = (*sections, *check_layout(plan), *hosts.preflight(plan, Where.SUBMIT))
     raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
     return Prepared(
         plan=plan,

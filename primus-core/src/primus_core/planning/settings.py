@@ -8,7 +8,7 @@ from pathlib import Path
 
 from primus_core.errors import raise_all
 from primus_core.experiment import Leaf, Module
-from primus_core.parameters import Schema, check, load_schema
+from primus_core.parameters import Schema, check, load_schema, owner_of
 from primus_core.plan import Settings
 
 
@@ -22,10 +22,10 @@ def core_settings(module: Module) -> Settings:
     """Defaults and what the module sets.
 
     Raises:
-        ConfigError: a value has the wrong type; names its file and line.
+        ConfigError: a value has the wrong type, or a parameter that is no map has entries; names file and line.
     """
     schema = core_schema()
-    own: Mapping[str, Leaf] = {key: leaf for key, leaf in module.params.items() if key in schema.parameters}
+    own: Mapping[str, Leaf] = {key: leaf for key, leaf in module.params.items() if owner_of(key, schema.parameters)}
     values, errors = check(own, schema)
     raise_all(errors)
     defaults = {name: parameter.default for name, parameter in schema.parameters.items()}

@@ -1,0 +1,67 @@
+"""The sections of launchers in an experiment: what they hold is known, typed and read, or the user hears about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from primus_core.errors import raise_all
+from primus_core.experiment import Experiment, Leaf, Value
+from primus_core.outcome import Finding
+from primus_core.parameters import Schema, check, load_schema
+
+
+@cache
+def launcher_schema() -> Schema:
+    """The options of launchers that this version knows, each as ``section.option``."""
+    return load_schema((Path(__file__).parent.parent / "launcher_options.json").read_text(encoding="utf-8"))
+
+
+def launcher_options(experiment: Experiment, section: str) -> dict[str, Value]:
+    """What the experiment sets in a launcher's section.
+
+    Returns:
+        Typed values by option; as they were written for a launcher whose options this version does not know.
+
+    Raises:
+        ConfigError: an option is unknown or of the wrong type; ``ErrorGroup`` for several.
+    """
+    leaves = experiment.launchers.get(section, {})
+    if section not in _known_sections():
+        return {key: leaf.value for key, leaf in leaves.items()}
+    values, errors = check({f"{section}.{key}": leaf for key, leaf in leaves.items()}, launcher_schema())
+    raise_all(errors)
+    return {name.removeprefix(f"{section}."): value for name, value in values.items()}
+
+
+def check_sections(experiment: Experiment, launcher: str) -> tuple[Finding, ...]:
+    """Check the options that this version knows, and warn of every section that this run does not read.
+
+    Args:
+        launcher: the one that starts the run; it may come from another package and have a section of its own.
+
+    Raises:
+        ConfigError: a known section has an unknown option or one of the wrong type; ``ErrorGroup`` for several.
+    """
+    for section in _known_sections():
+        launcher_options(experiment, section)
+    sections = {**experiment.launchers, "platform": experiment.platform}
+    read = {launcher, *_known_sections()}
+    return tuple(_unread(sections, read))
+
+
+def _known_sections() -> set[str]:
+    return {name.partition(".")[0] for name in launcher_schema().parameters}
+
+
+def _unread(sections: Mapping[str, Mapping[str, Leaf]], read: set[str]) -> Iterator[Finding]:
+    for section, leaves in sections.items():
+        if leaves and section not in read:
+            yield Finding(
+                check="launcher.section",
+                severity="warning",
+                summary=f"`{section}:` is not read: this run has no use for it, and its keys are not checked",
+                evidence=", ".join(f"{section}.{key} ({leaf.origin})" for key, leaf in leaves.items()),
+                remedy=f"Remove `{section}:`, or keep it for runs that read it.",
+            )
