@@ -104,6 +104,18 @@ def test_another_schedule_is_refused_until_it_is_chosen(ranks: Ranks, tmp_path: 
     assert [row["iteration"] for row in outcome.rows()] == [3]
 
 
+def test_a_run_with_nothing_left_to_train_leaves_its_checkpoint_alone(ranks: Ranks, tmp_path: Path) -> None:
+    """Continuing a finished run loads, trains nothing, and does not write the same checkpoint once more."""
+    native = saving(tmp_path, train_iters=3)
+    ranks.run(tmp_path / "first", native, world=1).check()
+    marker = tmp_path / "checkpoints/iter_0000003" / MARKER
+    written = marker.stat().st_mtime_ns
+    outcome = ranks.run(tmp_path / "again", native, world=1, settings=AUTO).check()
+    assert outcome.rows() == []
+    assert outcome.result() == {"iteration": 3, "loss": None, "checkpoint": str(marker.parent)}
+    assert marker.stat().st_mtime_ns == written
+
+
 def test_old_checkpoints_lose_their_marker_before_their_files(ranks: Ranks, tmp_path: Path) -> None:
     """With save_retain_interval the checkpoints in between go, and those that stay are whole."""
     outcome = ranks.run(tmp_path / "run", saving(tmp_path, save_retain_interval=4), world=1).check()

@@ -81,6 +81,11 @@ def is_saving(save: str | Path, iteration: int) -> bool:
     return _saving(checkpoint_folder(save, iteration)).exists()
 
 
+def is_whole(save: str | Path, iteration: int) -> bool:
+    """Primus wrote a checkpoint of this iteration to its end."""
+    return (checkpoint_folder(save, iteration) / MARKER).is_file()
+
+
 def tracked_iteration(save: str | Path) -> int | None:
     """The iteration that Megatron's tracker file names; None without one."""
     text = _tracker_text(Path(save))

@@ -46,7 +46,7 @@ def report(session: Session, result: Sequence[Any], rate: float | None, start: f
     losses = result[_LOSSES]
     # `item` waits for the device, so the clock is read after it.
     session.loss = float(losses[_LOSS].item()) if _LOSS in losses else None
-    session.iteration = args.curr_iteration + 1
+    session.iteration, session.trained = args.curr_iteration + 1, True
     seconds = time.perf_counter() - start
     grad_norm = result[_GRAD_NORM]
     session.rank.metrics(

@@ -14,6 +14,7 @@ from primus_backend_megatron.checkpoints import (
     checkpoint_folder,
     finish_saving,
     is_saving,
+    is_whole,
     tracked_iteration,
 )
 from primus_backend_megatron.rank.session import CURRENT, Session
@@ -27,6 +28,10 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
         session = CURRENT.get(None)
         if session is None or options.get("non_persistent_ckpt"):
             return original(iteration, *rest, **options)
+        if not session.trained and is_whole(_args().save, iteration):
+            # A run that had nothing left to train: what was loaded is not put at risk to write it again.
+            session.rank.log("info", "checkpoint is there already", iteration=iteration)
+            return None
         _announce(session, iteration)
         session.rank.phase("save")
         result = original(iteration, *rest, **options)

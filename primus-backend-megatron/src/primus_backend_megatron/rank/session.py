@@ -18,6 +18,8 @@ class Session:
     rank: RankContext
     iteration: int = 0
     """The last finished one."""
+    trained: bool = False
+    """An iteration was finished in this run; else the weights are still those that were loaded."""
     loss: float | None = None
     """Of the last finished iteration; None on ranks that do not compute it."""
     unfinished_saves: list[int] = field(factory=list)

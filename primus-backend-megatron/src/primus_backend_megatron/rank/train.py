@@ -116,7 +116,7 @@ def _pad_vocabulary(args: Namespace) -> None:
 
 
 def _warn_once(rank: RankContext, text: str) -> None:
-    """Of what every rank finds out, rank 0 tells."""
+    """Of what every rank finds out, rank 0 warns."""
     rank.log("warning" if rank.rank == 0 else "debug", text)
 
 

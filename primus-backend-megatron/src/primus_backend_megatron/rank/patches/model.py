@@ -76,7 +76,7 @@ def without_cuda(original: Function) -> Function:
 
 
 def loader_with_generator(original: Function) -> Function:
-    """Factory for `build_pretraining_data_loader`: a loader with a generator of its own.
+    """Factory for `build_pretraining_data_loader`: a loader with a generator of its own, that pins no memory.
 
     A loader without one takes a number from the CPU's generator when it starts, also after a resume. On a GPU that
     does not touch dropout, which uses the device's generator.
@@ -87,7 +87,7 @@ def loader_with_generator(original: Function) -> Function:
 
         loader = original(*args, **options)
         if isinstance(loader, torch.utils.data.DataLoader):
-            loader.generator = torch.Generator()
+            loader.generator, loader.pin_memory = torch.Generator(), False
         return loader
 
     return build_pretraining_data_loader

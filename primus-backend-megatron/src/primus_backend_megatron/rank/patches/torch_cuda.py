@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
@@ -198,3 +198,28 @@ class Generators:
 def default_generators(original: tuple[()]) -> Generators:
     """Factory: see `get_rng_state`."""
     return Generators()
+
+
+def quiet_fork(original: Function) -> Function:
+    """Factory for `CudaRNGStatesTracker.fork`: the same, without a look at the CPU's generator.
+
+    Megatron warns when that changed meanwhile, which here it must.
+    """
+
+    @contextlib.contextmanager
+    def fork(self: Any, name: str = "model-parallel-rng") -> Iterator[None]:
+        if name not in self.states_:
+            raise KeyError(f"random state {name} was not added")
+        outer, state = self._current_state_name, torch.cuda.get_rng_state()
+        if outer != "default-rng":
+            self.states_[outer] = state
+        torch.cuda.set_rng_state(self.states_[name])
+        self._current_state_name = name
+        try:
+            yield
+        finally:
+            self.states_[name] = torch.cuda.get_rng_state()
+            torch.cuda.set_rng_state(state if outer == "default-rng" else self.states_[outer])
+            self._current_state_name = outer
+
+    return fork

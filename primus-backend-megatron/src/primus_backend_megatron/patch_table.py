@@ -1,0 +1,309 @@
+"""Every patch of torch and Megatron that training may need: target, factory, and what goes wrong without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+TORCH = "torch>=2.13,<2.14"
+MEGATRON = "megatron-core>=0.19.2,<0.20"
+
+_RANK = "primus_backend_megatron.rank"
+_CUDA = f"{_RANK}.patches.torch_cuda"
+_TENSORS = f"{_RANK}.patches.tensors"
+_GLOO = f"{_RANK}.patches.collectives"
+_MODEL = f"{_RANK}.patches.model"
+_OPTIMIZER = f"{_RANK}.patches.optimizer"
+_DIST_OPTIMIZER = "megatron.core.optimizer.distrib_optimizer:DistributedOptimizer"
+
+
+@frozen
+class Row:
+    """One patch, less what can be derived."""
+
+    id: str
+    target: str
+    replacement: str
+    reason: str
+    requires: str
+
+
+def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]]) -> tuple[Row, ...]:
+    return tuple(Row(*row, requires) for row in rows)
+
+
+# For Python older than 3.12.
+PYTHON = _rows(
+    "",
+    [
+        (
+            "typing-override",
+            "typing:override",
+            f"{_RANK}.patches.imports:typing_override",
+            "megatron.training imports typing.override, which Python 3.12 brought: without it nothing starts.",
+        )
+    ],
+)
+
+# In force before Megatron is imported, which copies some of these.
+CPU_TORCH = (
+    *_rows(
+        "",
+        [
+            (
+                "cpu-paged-stash-stub",
+                "sys:meta_path",
+                f"{_RANK}.patches.imports:finder_of_stubs",
+                "Megatron imports the Triton kernels of its MoE stash for every model; a CPU torch has no Triton.",
+            )
+        ],
+    ),
+    *_rows(
+        TORCH,
+        [
+            (
+                "cpu-compile",
+                "torch:compile",
+                f"{_CUDA}:identity_compile",
+                "Megatron compiles small functions for a GPU; on a CPU that takes a C++ compiler and minutes.",
+            ),
+            (
+                "cpu-current-device",
+                "torch.cuda:current_device",
+                f"{_CUDA}:current_device",
+                "Megatron makes its tensors on the current CUDA device.",
+            ),
+            (
+                "cpu-device-count",
+                "torch.cuda:device_count",
+                f"{_CUDA}:device_count",
+                "With no device Megatron leaves out its process groups and random-number trackers.",
+            ),
+            (
+                "cpu-set-device",
+                "torch.cuda:set_device",
+                f"{_CUDA}:nothing",
+                "Megatron selects each rank's device when it starts.",
+            ),
+            (
+                "cpu-device-properties",
+                "torch.cuda:get_device_properties",
+                f"{_CUDA}:device_properties",
+                "Tensor parallelism asks for the generation of the device.",
+            ),
+            (
+                "cpu-device-capability",
+                "torch.cuda:get_device_capability",
+                f"{_CUDA}:device_capability",
+                "moe_grouped_gemm and bf16 settings ask for the generation of the device.",
+            ),
+            (
+                "cpu-synchronize",
+                "torch.cuda:synchronize",
+                f"{_CUDA}:nothing",
+                "Megatron waits for the device before it reads a clock or a buffer.",
+            ),
+            (
+                "cpu-stream",
+                "torch.cuda:Stream",
+                f"{_CUDA}:stream_class",
+                "Megatron overlaps communication on streams that it makes when the model is wrapped.",
+            ),
+            (
+                "cpu-event",
+                "torch.cuda:Event",
+                f"{_CUDA}:event_class",
+                "Megatron orders streams by events.",
+            ),
+            (
+                "cpu-current-stream",
+                "torch.cuda:current_stream",
+                f"{_CUDA}:current_stream",
+                "Megatron makes its streams wait for the current one.",
+            ),
+            (
+                "cpu-stream-context",
+                "torch.cuda:stream",
+                f"{_CUDA}:stream_context",
+                "Megatron switches streams around communication.",
+            ),
+            (
+                "cpu-lazy-call",
+                "torch.cuda:_lazy_call",
+                f"{_CUDA}:call_now",
+                "Megatron sets random states in a callback that else waits for CUDA for ever: they would never be set.",
+            ),
+            (
+                "cpu-default-generators",
+                "torch.cuda:default_generators",
+                f"{_CUDA}:default_generators",
+                "Megatron sets random states on the device's generator.",
+            ),
+            (
+                "cpu-get-rng-state",
+                "torch.cuda:get_rng_state",
+                f"{_CUDA}:get_rng_state",
+                "Megatron saves the device's random state in checkpoints.",
+            ),
+            (
+                "cpu-random-get-rng-state",
+                "torch.cuda.random:get_rng_state",
+                f"{_CUDA}:get_rng_state",
+                "Megatron's trackers switch between random states of the device.",
+            ),
+            (
+                "cpu-set-rng-state",
+                "torch.cuda:set_rng_state",
+                f"{_CUDA}:set_rng_state",
+                "Megatron restores the device's random state from checkpoints.",
+            ),
+            (
+                "cpu-manual-seed",
+                "torch.cuda:manual_seed",
+                f"{_CUDA}:manual_seed",
+                "Megatron seeds the device's generator for each kind of parameter, else ranks would not agree.",
+            ),
+            *(
+                (
+                    f"cpu-{name.replace('_', '-')}",
+                    f"torch:{name}",
+                    f"{_TENSORS}:on_cpu",
+                    'Megatron makes tensors with device="cuda" or in pinned memory.',
+                )
+                for name in ("tensor", "zeros", "empty", "rand", "empty_like")
+            ),
+            (
+                "cpu-tensor-cuda",
+                "torch:Tensor.cuda",
+                f"{_TENSORS}:itself",
+                "Megatron moves batches and parameters to CUDA.",
+            ),
+            (
+                "cpu-module-cuda",
+                "torch.nn:Module.cuda",
+                f"{_TENSORS}:itself",
+                "Megatron moves the model to CUDA.",
+            ),
+            (
+                "cpu-tensor-type",
+                "torch:Tensor.type",
+                f"{_TENSORS}:cuda_type_name",
+                "Megatron's optimizers accept only parameters whose type is named torch.cuda.*.",
+            ),
+            (
+                "cpu-all-to-all",
+                "torch.distributed:all_to_all_single",
+                f"{_GLOO}:all_to_all_lists",
+                "The MoE dispatcher gives split sizes as CPU tensors, which gloo refuses.",
+            ),
+        ],
+    ),
+)
+
+# On every platform.
+EVERYWHERE = _rows(
+    MEGATRON,
+    [
+        (
+            "metrics",
+            "megatron.training.training:train_step",
+            f"{_RANK}.metrics:measured_train_step",
+            "Metrics of each iteration, with the loss of just that one and the learning rate that it used.",
+        ),
+        (
+            "checkpoint-marker",
+            "megatron.training.training:save_checkpoint",
+            f"{_RANK}.saving:marking_save",
+            "A checkpoint that was interrupted while it was written could be taken for a whole one.",
+        ),
+        (
+            "checkpoint-marker-async",
+            "megatron.training.training:maybe_finalize_async_save",
+            f"{_RANK}.saving:marking_finalize",
+            "A checkpoint that is written in the background is whole only when Megatron has finalized it.",
+        ),
+        (
+            "checkpoint-unmark",
+            "megatron.training.checkpointing:_async_delete_checkpoint_impl",
+            f"{_RANK}.saving:unmarking_delete",
+            "An old checkpoint whose deletion was interrupted could be taken for a whole one.",
+        ),
+        (
+            "checkpoint-queue",
+            "megatron.core.dist_checkpointing.strategies.filesystem_async:get_write_results_queue",
+            f"{_RANK}.saving:queue_without_process",
+            "At its first save each rank starts a process that imports the main program again and outlives a kill.",
+        ),
+        (
+            "dataset-helpers",
+            "megatron.core.datasets.utils:compile_helpers",
+            f"{_MODEL}:built_helpers",
+            "Megatron's wheel holds the compiled helpers but no Makefile, and a failed make ends the process.",
+        ),
+        (
+            "optimizer-state-before-loading",
+            f"{_DIST_OPTIMIZER}.sharded_state_dict",
+            f"{_OPTIMIZER}:state_before_loading",
+            "With torch's Adam the distributed optimizer cannot load a checkpoint before its first step.",
+        ),
+        (
+            "optimizer-own-step-counts",
+            f"{_DIST_OPTIMIZER}.load_state_dict",
+            f"{_OPTIMIZER}:own_step_counts",
+            "With torch's Adam all parameters share one step count after loading: wrong losses.",
+        ),
+        (
+            "optimizer-restore-states",
+            f"{_DIST_OPTIMIZER}._set_main_param_and_optimizer_states",
+            f"{_OPTIMIZER}:restore_states",
+            "Loading fails in fp32, and with torch's Adam it sets every step count to one: wrong losses.",
+        ),
+    ],
+)
+
+# Where the CPU is the device.
+CPU_MEGATRON = _rows(
+    MEGATRON,
+    [
+        (
+            "cpu-initialize",
+            "megatron.training.training:initialize_megatron",
+            f"{_MODEL}:without_cuda",
+            "Megatron refuses to start without CUDA.",
+        ),
+        (
+            "cpu-data-loader",
+            "megatron.training.training:build_pretraining_data_loader",
+            f"{_MODEL}:loader_with_generator",
+            "A loader draws from the CPU's generator, which here is the device's: dropout would differ after a resume.",
+        ),
+        (
+            "cpu-random-fork",
+            "megatron.core.tensor_parallel.random:CudaRNGStatesTracker.fork",
+            f"{_CUDA}:quiet_fork",
+            "At every dropout Megatron warns that the CPU's generator changed, which here is the device's.",
+        ),
+        *(
+            (
+                f"cpu-send{name.replace('_', '-').removesuffix('-p2p-ops')}",
+                f"megatron.core.pipeline_parallel.p2p_communication:{name}",
+                f"{_GLOO}:sending_aliases",
+                "Megatron frees activations whose send is on its way; gloo sends what is there later: wrong losses.",
+            )
+            for name in ("_p2p_ops", "_batched_p2p_ops")
+        ),
+        (
+            "cpu-norm",
+            "megatron.core.transformer.torch_norm:WrappedTorchNorm.__new__",
+            f"{_MODEL}:norm_of_sequence_parts",
+            "Megatron's only norm without CUDA refuses sequence parallelism.",
+        ),
+        (
+            "cpu-attention",
+            "megatron.core.models.backends:LocalSpecProvider.core_attention",
+            f"{_MODEL}:sdpa_core_attention",
+            "Megatron's only attention without CUDA has no context parallelism and no multi-latent attention.",
+        ),
+    ],
+)
