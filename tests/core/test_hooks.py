@@ -321,8 +321,20 @@ def test_a_translation_that_accounts_for_everything_passes() -> None:
     [
         ({"seed": leaf(1, line=8)}, {}, "`seed` (e.yaml:8) is neither mapped, adjusted nor unused"),
         ({}, {"unused": (Unused(path="lr", why=""), *GOOD["unused"])}, "`lr` (e.yaml:5) is mapped and unused"),
-        ({}, {"mapping": (Mapped(path="lr", native="LR", value=0.2),)}, "= 0.2, and the native value is 0.1"),
+        (
+            {"lr": leaf(0.2)},
+            {"mapping": (Mapped(path="lr", native="LR", value=0.2),)},
+            "= 0.2, and the native value is 0.1",
+        ),
         ({}, {"mapping": (Mapped(path="lr", native="Lr", value=0.1),)}, "`Lr`, which is not among the native values"),
+        ({"lr": leaf(0.3)}, {}, "`lr` is 0.3 (e.yaml:5), and is mapped as 0.1"),
+        ({"lr": leaf(None)}, {}, "`lr` is None (e.yaml:5), and is mapped as 0.1"),
+        ({"lr.a": leaf(0.1)}, {}, "`lr.a` is 0.1 (e.yaml:5), and is mapped as None"),
+        (
+            {},
+            {"adjusted": (Adjusted(path="fused", native="LR", asked=True, used=0.2, why="cpu"),)},
+            "`fused` is adjusted to `LR` = 0.2, and the native value is 0.1",
+        ),
     ],
 )
 def test_a_parameter_without_one_fate_is_the_back_ends_fault(
@@ -330,7 +342,42 @@ def test_a_parameter_without_one_fate_is_the_back_ends_fault(
 ) -> None:
     """A parameter that is lost, told twice, or promised another value than the library gets is named."""
     with pytest.raises(DependencyError, match="'fake'") as caught:
-        hooks.check_translation(module(**PARAMS, **params), translated(**{**GOOD, **rows}), {"text_field"})
+        hooks.check_translation(module(**{**PARAMS, **params}), translated(**{**GOOD, **rows}), {"text_field"})
     assert caught.value.why.splitlines() == [line for line in caught.value.why.splitlines() if line]
     assert said in caught.value.why
     assert len(caught.value.why.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (leaf("50"), 50),
+        (leaf(50), 50.0),
+        (Leaf(value=1000.0, text="1e3", origin=Origin(file="e.yaml")), 1000),
+        (Leaf(value=123, text="0123", origin=Origin(file="e.yaml")), "0123"),
+        (leaf("a2a"), ["a2a"]),
+        (leaf([1, "2"]), [1, 2]),
+        (leaf(["a", 1, True]), ["a", 1, True]),
+        (leaf([]), []),
+        (leaf(None), None),
+        (leaf(True), True),
+        (leaf({"b": 1}), {"b": 1}),
+    ],
+)
+def test_a_value_that_was_only_typed_is_the_one_that_was_set(asked: Leaf, told: Value) -> None:
+    """A mapped row has the typed value, which is no change."""
+    row = Mapped(path="a", native="A", value=told)
+    hooks.check_translation(
+        module(a=asked), Translation(native={"A": told}, entry="x:y", layout=Layout(), mapping=(row,)), ()
+    )
+
+
+def test_a_group_is_mapped_with_its_entries() -> None:
+    """The row of a group has the value of each entry."""
+    native: dict[str, Value] = {"P": {"a": {"b": 1}, "c": "x"}}
+    row = Mapped(path="p", native="P", value=native["P"])
+    translation = Translation(native=native, entry="x:y", layout=Layout(), mapping=(row,))
+    hooks.check_translation(module(**{"p.a.b": leaf(1), "p.c": leaf("x")}), translation, ())
+    with pytest.raises(DependencyError) as caught:
+        hooks.check_translation(module(**{"p.a.b": leaf(2), "p.c": leaf("x")}), translation, ())
+    assert caught.value.why == "`p.a.b` is 2 (e.yaml:5), and is mapped as 1"
