@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from primus_core.log.console import duration, line, metrics_line, progress_line, record_line
+from primus_core.log.console import line, metrics_line, progress_line, record_line
 from primus_core.log.events import decode, encode, to_json
 from primus_core.log.levels import level_of, strength
 from primus_core.log.metrics import NAMES, complete_row
@@ -71,15 +71,6 @@ def test_a_training_line() -> None:
 def test_a_training_line_leaves_out_what_is_not_known() -> None:
     """Null figures have no place in the line, a loss that is not a number has."""
     assert metrics_line({"iteration": 3, "loss": "NaN", "lr": None}) == "iteration 3  loss NaN"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.2, "1 s"), (59.4, "59 s"), (250, "4 min 10 s"), (7500, "2 h 05 min"), (273600, "3 d 04 h")],
-)
-def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
-    """Seconds, minutes, hours and days, rounded to what matters."""
-    assert duration(seconds) == text
 
 
 def test_a_progress_line() -> None:

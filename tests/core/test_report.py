@@ -10,9 +10,10 @@ from attrs import evolve
 from primus_core import report
 from primus_core.codec import to_json
 from primus_core.errors import ConfigError
+from primus_core.files import write_atomic
 from primus_core.outcome import Failure, RankReport, RunReport
 from primus_core.plan import Job, RunPlan, Target, Task
-from primus_core.rundir import RunDir, write_atomic
+from primus_core.rundir import RunDir
 
 
 @pytest.fixture

@@ -1,13 +1,16 @@
-"""Where a run keeps its files, and how they are written: whole or not at all."""
+"""Where a run keeps its files."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from pathlib import Path
 
 from attrs import frozen
+
+from primus_core.files import write_atomic
+
+__all__ = ["RunDir", "new_run_id", "write_atomic"]
 
 
 @frozen
@@ -63,23 +66,3 @@ class RunDir:
 def new_run_id() -> str:
     """``20260131-093000-1f2e3d``: UTC start time and a random part; sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
-
-
-def write_atomic(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part; makes its folder.
-
-    Raises:
-        OSError: the disk is full or the folder is not writable; nothing is left behind.
-    """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from primus_core.contract import host
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan
+from primus_core.quantities import memory_size
 
 CONTRACT = 1
 
@@ -48,9 +49,9 @@ def check_space(workspace: Path, folder: Path, free: int) -> Iterator[Finding]:
     yield Finding(
         check="host.disk-space",
         severity="error" if fatal else "warning",
-        summary=f"the workspace has {_size(free)} left" + (", too little to start" if fatal else ""),
+        summary=f"the workspace has {memory_size(free)} left" + (", too little to start" if fatal else ""),
         evidence=f"workspace {workspace}, file system of {folder}; "
-        f"warning below {_size(ENOUGH_BYTES)}, error below {_size(LEAST_BYTES)}",
+        f"warning below {memory_size(ENOUGH_BYTES)}, error below {memory_size(LEAST_BYTES)}",
         remedy="Make room, or set `workspace:` to a folder on another file system.",
         cause="runtime",
     )
@@ -70,8 +71,3 @@ def _unusable(workspace: Path, evidence: str) -> Finding:
         remedy="Set `workspace:` to a folder that you may write to.",
         cause="runtime",
     )
-
-
-def _size(count: int) -> str:
-    """Bytes in binary units: ``3.2 GiB``."""
-    return f"{count / 1024**3:.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"

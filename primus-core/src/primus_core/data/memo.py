@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
-from primus_core.rundir import write_atomic
+from primus_core.files import write_atomic
 
 T = TypeVar("T")
 """A fact: anything that JSON holds."""

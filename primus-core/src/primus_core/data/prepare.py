@@ -23,6 +23,7 @@ from primus_core.errors import DependencyError, RunError
 from primus_core.plan import RunPlan
 from primus_core.planning.datatokenizers import family_of
 from primus_core.planning.datavocabulary import token_too_large, tokenizer_too_large
+from primus_core.quantities import text_size
 
 
 def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -129,7 +130,7 @@ class Preparation:
         entry, known = self._cache.obtain(work.key(tokenizer), lambda prefix: work.build(tokenizer, prefix, self._rank))
         how = "from cache" if known else f"tokenized in {time.monotonic() - started:.1f} s"
         files = "1 file" if entry.meta.files == 1 else f"{entry.meta.files:,} files"
-        text = f"{_bytes(entry.meta.text_bytes)} of text in {files} -> {entry.meta.tokens:,} tokens, {how}"
+        text = f"{text_size(entry.meta.text_bytes)} of text in {files} -> {entry.meta.tokens:,} tokens, {how}"
         self._notice(split, text)
         self._rank.log("info", "token file", split=split, prefix=entry.prefix, documents=entry.meta.documents)
         return entry
@@ -181,13 +182,3 @@ class Preparation:
         if files:
             event = "files that are not UTF-8 are left out of the data"
             self._rank.log("warning", event, count=len(files), first=files[0])
-
-
-def _bytes(count: int) -> str:
-    """A size as people say it: 999 bytes, 4.6 MB."""
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{count} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

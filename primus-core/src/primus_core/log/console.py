@@ -10,6 +10,7 @@ from typing import Any
 
 from primus_core.log.events import Event
 from primus_core.log.records import body, one_line
+from primus_core.quantities import duration
 
 _HIDDEN_VALUES = frozenset({"traceback"})
 
@@ -51,18 +52,6 @@ def time_left(row: Mapping[str, Any]) -> str:
     if not isinstance(seconds, int | float) or not last or not done or done >= last:
         return ""
     return f"{duration((last - done) * seconds)} left"
-
-
-def duration(seconds: float) -> str:
-    """``9 s``, ``4 min 10 s``, ``2 h 05 min``, ``3 d 04 h``."""
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24:02d} h"
 
 
 def progress_line(event: Event) -> str:

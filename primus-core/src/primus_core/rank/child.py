@@ -7,9 +7,10 @@ import signal
 import sys
 import traceback
 
+from primus_core import linux
 from primus_core.errors import ErrorGroup, ExitCode, PrimusError
 from primus_core.log.emitter import Emitter
-from primus_core.rank import libc, signals, streams
+from primus_core.rank import signals, streams
 from primus_core.rank.channels import Channels
 from primus_core.rank.stacks import Stacks
 
@@ -33,7 +34,7 @@ def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int) -> 
 
 
 def _become(channels: Channels, stacks: Stacks, parent: int) -> None:
-    libc.die_with_parent(signal.SIGKILL)
+    linux.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(_ORPHANED)
     os.setpgid(0, 0)  # launchers signal the parent's whole group: each signal would come twice

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from primus_core.rank.files import pretty, replace_file
+from primus_core.files import write_atomic
+from primus_core.peers import lost_peer
+from primus_core.rank.files import pretty
 from primus_core.rank.planfile import Brief
 from primus_core.rank.state import State
 
-_LOST_PEER = re.compile(r"Connection (closed|reset)|Broken pipe|Socket Timeout|remote process exited")
 _FATAL = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 _STACK_CHARACTERS = 8000
 
@@ -84,7 +84,7 @@ def write_report(brief: Brief, host: str, state: State, ending: Ending) -> None:
         "patches": {"results": state.patches},
         "result": state.result,
     }
-    replace_file(brief.rank_file(".json"), brief.redact(pretty(report)))
+    write_atomic(brief.rank_file(".json"), brief.redact(pretty(report)))
 
 
 def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) -> None:
@@ -96,7 +96,7 @@ def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) 
     if os.path.exists(path):
         return
     what = ending.describe(state)
-    consequence = ending.told_to_end is not None or _LOST_PEER.search(what) is not None
+    consequence = ending.told_to_end is not None or lost_peer(what)
     failure = ending.failure(state)
     trace = failure["traceback"] if failure else "\n".join([what, *state.last_lines[-8:]])
     info = {
@@ -104,7 +104,7 @@ def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) 
         "timestamp": str(int(ending.ended) + consequence),
     }
     message: dict[str, Any] = {"message": {"message": what, "extraInfo": info}}
-    replace_file(path, brief.redact(pretty(message)))
+    write_atomic(path, brief.redact(pretty(message)))
 
 
 def _name(number: int) -> str:

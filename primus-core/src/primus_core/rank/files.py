@@ -1,4 +1,4 @@
-"""The files of one rank: level files, metrics and what is written whole."""
+"""The files of one rank: level files and metrics."""
 
 from __future__ import annotations
 
@@ -49,20 +49,6 @@ class LogFiles:
     def error(self) -> OSError | None:
         """Why the latest line that was lost was lost."""
         return next((file.error for file in (*self._levels, self._metrics) if file.error), None)
-
-
-def replace_file(path: str, text: str) -> None:
-    """Write a whole file; a reader sees the old one or the new.
-
-    Raises:
-        OSError: the disk is full or the folder is not writable.
-    """
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def pretty(value: Any) -> str:

@@ -7,6 +7,8 @@ import os
 import signal
 from typing import NamedTuple
 
+from primus_core import linux
+
 
 class Process(NamedTuple):
     """A live process."""
@@ -18,13 +20,11 @@ class Process(NamedTuple):
 def find(group: int) -> list[Process]:
     """The live processes of the child's group, and those that became this process' children when theirs ended."""
     me = os.getpid()
-    found = []
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-        with contextlib.suppress(OSError, ValueError):  # it ended while we looked
-            state, parent, its_group = _stat(pid)
-            if state not in "ZX" and pid != me and (its_group == group or parent == me):
-                found.append(Process(pid, _command(pid)))
-    return found
+    return [
+        Process(one.pid, _command(one.pid))
+        for one in linux.processes()
+        if not one.ended and one.pid != me and (one.group == group or one.parent == me)
+    ]
 
 
 def kill(processes: list[Process]) -> None:
@@ -46,13 +46,10 @@ def reap() -> bool:
     return True
 
 
-def _stat(pid: int) -> tuple[str, int, int]:
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        text = file.read()
-    fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold spaces and brackets
-    return fields[0], int(fields[1]), int(fields[2])
-
-
 def _command(pid: int) -> str:
-    with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-        return file.read().replace("\0", " ").strip()[:200]
+    """Empty for one that ended while we looked."""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read().replace("\0", " ").strip()[:200]
+    except OSError:
+        return ""

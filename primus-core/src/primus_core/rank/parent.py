@@ -8,8 +8,9 @@ import socket
 import sys
 from collections.abc import MutableMapping, Sequence
 
+from primus_core import linux
 from primus_core.errors import ConfigError, PrimusError, RunError
-from primus_core.rank import child, environment, libc, signals
+from primus_core.rank import child, environment, signals
 from primus_core.rank.channels import Channels
 from primus_core.rank.files import LogFiles
 from primus_core.rank.planfile import Brief, read_brief
@@ -75,8 +76,8 @@ def _supervise(
 ) -> int:
     _join_group(pid)
     channels.close_writers()
-    libc.adopt_orphans()
-    libc.die_with_parent(signal.SIGTERM)  # the launcher was killed: the handler ends the child in good order
+    linux.adopt_orphans()
+    linux.die_with_parent(signal.SIGTERM)  # the launcher was killed: the handler ends the child in good order
     terminal, state, host = Terminal(sys.stdout.fileno()), State(), socket.gethostname()
     return Supervisor(
         brief,

@@ -8,10 +8,11 @@ from pathlib import Path
 from attrs import evolve
 
 from primus_core.contract import RankContext
+from primus_core.files import write_atomic
 from primus_core.log.events import to_json
 from primus_core.plan import RunPlan, Task
 from primus_core.rank.entries import call
-from primus_core.rundir import RunDir, write_atomic
+from primus_core.rundir import RunDir
 
 _POLL_SECONDS = 0.05
 

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TextIO
 
-from primus_core.rank import libc
+from primus_core import linux
 from primus_core.rank.channels import Channels
 
 
@@ -25,7 +25,7 @@ def redirect(channels: Channels) -> None:
         stream = _writer(descriptor)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    libc.buffer_stdout_by_line()
+    linux.buffer_stdout_by_line()
 
 
 def flush() -> None:

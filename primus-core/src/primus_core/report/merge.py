@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from primus_core.codec import from_json, to_json
 from primus_core.errors import ConfigError, ExitCode
+from primus_core.files import write_atomic
 from primus_core.outcome import RankReport, RunReport
-from primus_core.rundir import RunDir, write_atomic
-
-_LOST_PEER = re.compile(r"Connection (closed|reset)|Broken pipe|Socket Timeout|remote process exited")
+from primus_core.peers import lost_peer
+from primus_core.rundir import RunDir
 
 
 def merge(rundir: RunDir, world_size: int) -> RunReport:
@@ -68,7 +67,7 @@ def first_failure(ranks: Iterable[RankReport]) -> RankReport | None:
 
 def in_consequence(rank: RankReport) -> bool:
     """Whether a rank failed because another one did: it was told to end, or lost its peer."""
-    return rank.signalled_first or bool(rank.failure and _LOST_PEER.search(rank.failure.text))
+    return rank.signalled_first or bool(rank.failure and lost_peer(rank.failure.text))
 
 
 def _read_rank(rundir: RunDir, rank: int) -> RankReport | None:

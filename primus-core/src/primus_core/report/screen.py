@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from primus_core.errors import ExitCode
-from primus_core.log.console import duration, topic_line
+from primus_core.log.console import topic_line
 from primus_core.log.records import one_line
 from primus_core.outcome import RankReport, RunReport
 from primus_core.plan import RunPlan
+from primus_core.quantities import duration, memory_size
 from primus_core.report.launcher import launcher_lines
 from primus_core.report.merge import read
 from primus_core.rundir import RunDir
@@ -67,7 +68,7 @@ def _failure(report: RunReport, plan: RunPlan, rank: RankReport) -> list[str]:
     lines = [f"error: rank {rank.rank} failed: {_cause(rank)}"]
     lines.append(f"  at:  {where}, on {rank.host}, {duration(rank.ended - rank.started)} after its start")
     if rank.signal == "SIGKILL" and rank.peak_memory_bytes:
-        lines.append(f"  why: it had used up to {_size(rank.peak_memory_bytes)} of memory")
+        lines.append(f"  why: it had used up to {memory_size(rank.peak_memory_bytes)} of memory")
     lines += _quoted("its last lines", rank.last_lines)
     lines += _others(report, plan)
     return [*lines, f"  log: {_logs(plan)}/rank-{rank.rank}/debug.log"]
@@ -123,7 +124,3 @@ def _logs(plan: RunPlan) -> str:
 
 def _figure(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1024**3:.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"

@@ -1,21 +1,17 @@
-"""Processes that end with us: started in groups of their own, found in ``/proc`` when they must go."""
+"""Processes that end with us: started in groups of their own, found wherever they are when they must go."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
 
+from primus_core import linux
 from primus_core.errors import DependencyError
 from primus_core.plan import Process
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -34,7 +30,7 @@ def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=partial(_die_with, os.getpid(), ctypes.CDLL(None)),
+            preexec_fn=partial(_die_with, os.getpid()),
         )
     except OSError as error:
         raise DependencyError(
@@ -46,9 +42,9 @@ def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return child
 
 
-def _die_with(parent: int, libc: ctypes.CDLL) -> None:
+def _die_with(parent: int) -> None:
     """Runs between fork and exec."""
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    linux.die_with_parent(signal.SIGTERM)
     if os.getppid() != parent:  # it died before the line above
         os._exit(125)
 
@@ -67,17 +63,12 @@ def signal_group(child: subprocess.Popen[bytes], number: int) -> None:
             os.killpg(child.pid, number)
 
 
-def adopt_orphans(adopt: bool) -> None:
-    """Make processes whose parent dies our children, so that none gets out of sight."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
-
-
 def descendants(root: int, *, without: Iterable[int] = ()) -> list[int]:
     """Living processes below a process, except those in ``without`` and what is below them."""
     by_parent: dict[int, list[int]] = {}
-    for pid, parent, ended in _processes():
-        if not ended:
-            by_parent.setdefault(parent, []).append(pid)
+    for one in linux.processes():
+        if not one.ended:
+            by_parent.setdefault(one.parent, []).append(one.pid)
     left_out, found, todo = set(without), [], [root]
     while todo:
         below = [pid for pid in by_parent.get(todo.pop(), ()) if pid not in left_out]
@@ -94,7 +85,7 @@ def kill(pids: Iterable[int]) -> None:
 
 def children(parent: int) -> list[int]:
     """The processes whose exit status a process has to take, those that have ended included."""
-    return [pid for pid, above, _ in _processes() if above == parent]
+    return [one.pid for one in linux.processes() if one.parent == parent]
 
 
 def reap(pids: Iterable[int]) -> None:
@@ -102,15 +93,3 @@ def reap(pids: Iterable[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-
-
-def _processes() -> Iterator[tuple[int, int, bool]]:
-    """Process, parent, and whether it has ended and waits for its parent to notice."""
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdecimal():
-            continue
-        try:
-            state, parent = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
-        except (OSError, ValueError):  # it is gone
-            continue
-        yield int(folder.name), int(parent), state in "ZX"

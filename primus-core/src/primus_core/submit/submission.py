@@ -10,10 +10,11 @@ from attrs import evolve
 
 from primus_core import report
 from primus_core.errors import DependencyError, ExitCode, RunError
+from primus_core.files import write_atomic
 from primus_core.log.redaction import Redactor
 from primus_core.outcome import RunReport
 from primus_core.plan import RunPlan, Submission
-from primus_core.rundir import RunDir, write_atomic
+from primus_core.rundir import RunDir
 from primus_core.submit.console import Console
 from primus_core.submit.supervisor import Ended, Supervisor
 

@@ -14,11 +14,12 @@ from typing import IO, Any
 
 from attrs import define, field, frozen
 
+from primus_core.linux import adopt_orphans
 from primus_core.log.events import Event
 from primus_core.log.redaction import Redactor
 from primus_core.plan import Process
 from primus_core.submit.lines import Lines, sort_out
-from primus_core.submit.processes import adopt_orphans, children, descendants, kill, reap, signal_group, start
+from primus_core.submit.processes import children, descendants, kill, reap, signal_group, start
 
 GRACE_SECONDS = 45.0
 """From the first signal until everything is killed: longer than torchrun (30 s) and a rank's parent (20 s) take."""

@@ -1,0 +1,27 @@
+"""Files that are written whole or not at all. Standard library only: the rank's parent uses it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+def write_atomic(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file so that a reader sees the old text or the new, never a part; makes its folder.
+
+    Raises:
+        OSError: the disk is full or the folder is not writable; nothing is left behind.
+    """
+    folder, name = os.path.split(os.fspath(path))
+    os.makedirs(folder or ".", exist_ok=True)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
