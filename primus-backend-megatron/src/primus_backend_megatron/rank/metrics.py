@@ -28,7 +28,7 @@ def measured_train_step(original: Callable[..., Any]) -> Callable[..., Any]:
         session = CURRENT.get(None)
         if session is None:
             return original(forward_step, data, model, optimizer, *rest, **options)
-        session.rank.phase("train")
+        session.enter("train")
         rate = learning_rate(optimizer)
         start = time.perf_counter()
         result = original(forward_step, data, model, optimizer, *rest, **options)

@@ -33,7 +33,7 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
             session.rank.log("info", "checkpoint is there already", iteration=iteration)
             return None
         _announce(session, iteration)
-        session.rank.phase("save")
+        session.enter("save")
         result = original(iteration, *rest, **options)
         session.unfinished_saves.append(iteration)
         if not _args().async_save:

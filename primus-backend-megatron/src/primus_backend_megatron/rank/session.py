@@ -26,6 +26,13 @@ class Session:
     """Iterations whose checkpoints are still being written in the background."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
+    phase: str = ""
+
+    def enter(self, phase: str) -> None:
+        """Say what the rank does now, unless that was the last thing it said."""
+        if phase != self.phase:
+            self.phase = phase
+            self.rank.phase(phase)
 
 
 CURRENT: ContextVar[Session] = ContextVar("primus_megatron_session")

@@ -44,16 +44,16 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         _train(session)
     finally:
         CURRENT.reset(token)
-    rank.phase("done")
+    session.enter("done")
     return {"iteration": session.iteration, "loss": session.loss, "checkpoint": session.checkpoint}
 
 
 def _train(session: Session) -> None:
     rank = session.rank
-    rank.phase("import")
+    session.enter("import")
     import megatron.training.training  # noqa: F401  # the slow part, told apart from what follows
 
-    rank.phase("init")
+    session.enter("init")
     args = _namespace(session)
     vocabulary, sources = _data(args, session)
     check_document_ends(args, vocabulary)
@@ -65,7 +65,7 @@ def _train(session: Session) -> None:
         vocabulary=vocabulary,
         sources=sources,
         cache=_index_cache(session, sources),
-        on_start=functools.partial(rank.phase, "data"),
+        on_start=functools.partial(session.enter, "data"),
         warn=functools.partial(_warn_once, rank),
     )
     _pretrain(args, provider)
