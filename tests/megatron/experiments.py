@@ -80,9 +80,11 @@ def translate(
     return translation
 
 
-def plan_of(params: dict[str, Value], *, ranks: int = 1, accelerator: Accelerator = "cpu") -> RunPlan:
+def plan_of(
+    params: dict[str, Value], *, ranks: int = 1, accelerator: Accelerator = "cpu", version: str = VERSION
+) -> RunPlan:
     module = module_of(params)
-    experiment, target = experiment_of(module), target_of(accelerator, ranks)
+    experiment, target = experiment_of(module), target_of(accelerator, ranks, version)
     translation = host.translate_config(experiment, module, target)
     assert translation is not None
     return make_plan(
@@ -97,5 +99,5 @@ def plan_of(params: dict[str, Value], *, ranks: int = 1, accelerator: Accelerato
     )
 
 
-def findings(params: dict[str, Value], *, ranks: int = 1) -> list[Finding]:
-    return list(host.preflight_check(plan_of(params, ranks=ranks), Where.SUBMIT))
+def findings(params: dict[str, Value], *, ranks: int = 1, version: str = VERSION) -> list[Finding]:
+    return list(host.preflight_check(plan_of(params, ranks=ranks, version=version), Where.SUBMIT))

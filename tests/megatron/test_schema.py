@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from primus_backend_megatron.host.schema import LIBRARY, schema_for, shipped_versions
+from primus_backend_megatron.host.schema import LIBRARY, oldest_first, schema_for, shipped_versions
 from primus_core.discovery import installed_version
 from primus_core.planning.settings import core_schema
+from tests.megatron.experiments import MOCK, findings
 
 ROOT = Path(__file__).parents[2]
 EXTRACT = ROOT / "primus-backend-megatron/tools/extract_schema.py"
@@ -73,10 +74,29 @@ def test_null_is_accepted_where_megatron_accepts_it() -> None:
     assert not parameters["hidden_dropout"].nullable
 
 
-def test_unknown_version_gets_the_newest_schema() -> None:
-    """A library for which no file ships is read with the newest file."""
-    assert schema_for("99.0").version == shipped_versions()[-1]
-    assert schema_for(shipped_versions()[0]).version == shipped_versions()[0]
+def test_versions_are_ordered_by_release() -> None:
+    """A candidate comes before its release, and 10 after 9."""
+    versions = ("0.20.0", "0.19.10", "0.20.0rc1", "0.19.2")
+    assert oldest_first(versions) == ("0.19.2", "0.19.10", "0.20.0rc1", "0.20.0")
+
+
+@pytest.mark.parametrize("version", ["99.0", "0.20.0rc1", "0.19.3", "main"])
+def test_unknown_version_is_warned_of(version: str) -> None:
+    """A library for which no file ships is read with the newest file, and the user hears of both versions."""
+    newest = shipped_versions()[-1]
+    assert schema_for(version).version == newest
+    (finding,) = findings(MOCK, version=version)
+    assert finding.severity == "warning"
+    assert f"{version} is not known" in finding.summary
+    assert newest in finding.summary
+    assert "pip install --upgrade primus-backend-megatron" in finding.remedy
+
+
+@pytest.mark.parametrize("version", [*shipped_versions(), f"{shipped_versions()[0]}+rocm7"])
+def test_known_version_needs_no_word(version: str) -> None:
+    """A version that has a file is read with it, whoever built it."""
+    assert schema_for(version).version == version.partition("+")[0]
+    assert findings(MOCK, version=version) == []
 
 
 def test_no_name_belongs_to_core_and_megatron() -> None:
