@@ -298,6 +298,28 @@ def test_a_signal_reaches_the_launcher_once(
     assert not alive(int(host_log(plan).split()[0]))
 
 
+INTERRUPTED_START = """
+got = []
+signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
+os.kill(os.getppid(), signal.SIGINT)
+sys.stdin.read()
+event(kind="notice", topic="state", text="ready")
+for _ in range(600):
+    if got: break
+    time.sleep(0.1)
+report()
+"""
+
+
+def test_ctrl_c_during_the_start_reaches_what_is_being_started(
+    script: Script, driver: Callable[[Process], subprocess.Popen[str]]
+) -> None:
+    """A signal that arrives while a process is still being given its input is passed on as soon as it has it."""
+    child = driver(script(INTERRUPTED_START, stdin="x" * 1_000_000))
+    child.communicate(timeout=20)
+    assert child.returncode == 0
+
+
 def test_a_graceful_end_after_ctrl_c_is_a_success(
     script: Script, driver: Callable[[Process], subprocess.Popen[str]]
 ) -> None:

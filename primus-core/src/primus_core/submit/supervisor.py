@@ -68,6 +68,7 @@ class Supervisor:
         self._on_event, self._on_notice, self._redact, self._log_dir = on_event, on_notice, redact, log_dir
         self._grace = grace
         self._children: list[subprocess.Popen[bytes]] = []
+        self._untold: dict[int, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []
         self._selector = selectors.DefaultSelector()
         self._signals: list[int] = []
@@ -103,7 +104,8 @@ class Supervisor:
         """
         self._log_dir.mkdir(parents=True, exist_ok=True)
         for number, process in enumerate(processes):
-            self._start(number, process, env)
+            if not self._signals:
+                self._start(number, process, env)
         while self._running():
             self._read(_TICK_SECONDS)
             self._obey()
@@ -118,6 +120,9 @@ class Supervisor:
         self._logs.append(log)
         child = start(process, env)
         self._children.append(child)
+        self._untold[child.pid] = child
+        if self._signals:  # it came while the child was started, and was not for it yet
+            self._tell_all(_FORWARDED[signal.Signals(self._signals[0])])
         for file in (child.stdout, child.stderr):
             if file is not None:
                 self._selector.register(file, selectors.EVENT_READ, _Stream(file, log))
@@ -149,14 +154,20 @@ class Supervisor:
                 self._on_event(event)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        """The signal handler. Forwards the first signal at once; torchrun takes a second one amiss."""
+        """The signal handler. Forwards the first signal at once."""
         self._signals.append(number)
         if len(self._signals) == 1:
             self._tell_all(_FORWARDED[signal.Signals(number)])
 
     def _tell_all(self, number: int) -> None:
-        for child in self._children:
-            signal_group(child, number)
+        """Send a signal to those that were sent none yet: torchrun takes a second one amiss.
+
+        Taking a child out and telling it is one step, so that the handler may interrupt this at any place.
+        """
+        for pid in tuple(self._untold):
+            child = self._untold.pop(pid, None)
+            if child is not None:
+                signal_group(child, number)
 
     def _obey(self) -> None:
         """What follows from a signal or from the failure of a process: a deadline for all, and then the end."""
