@@ -16,6 +16,8 @@ from primus_core.errors import DependencyError
 
 FILES = {"/org/tiny/resolve/main/tokenizer.json": b'{"tiny": true}'}
 GATED = "/org/gated/"
+ANSWERS = {"/org/broken/": (400, ""), "/org/gone/": (404, "RepoNotFound"), "/org/mirror/": (404, "")}
+"""What a repository answers whatever it is asked for."""
 TOKEN = "hf_let_me_in"
 
 
@@ -37,6 +39,9 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         def do_HEAD(self) -> None:
             asked.append(self.path)
             path, granted = self.path, self.headers.get("Authorization") == f"Bearer {TOKEN}"
+            for prefix, (status, error) in ANSWERS.items():
+                if path.startswith(prefix):
+                    return self.answer(status, b"", error)
             if path.startswith(GATED) and not granted:
                 return self.answer(401, b"", "GatedRepo")
             content = FILES.get(path.replace(GATED, "/org/tiny/"))
@@ -101,11 +106,42 @@ def test_a_gated_file_needs_the_token(tmp_path: Path, fake_hub: FakeHub) -> None
 
 
 def test_a_repository_without_the_file_is_told(tmp_path: Path, fake_hub: FakeHub) -> None:
-    """404 says that the repository lacks the file; an optional one is simply not there."""
+    """404 says that the repository lacks the file; an optional one is simply not there, also of a mirror."""
     hub = Hub(env={"HF_HOME": str(tmp_path), "HF_ENDPOINT": fake_hub.url}, fallback_cache="/nowhere")
+    assert hub.fetch_optional("org/mirror", "tokenizer_config.json") is None
     with pytest.raises(DependencyError, match=r"org/tiny on the hub has no tokenizer.model"):
         hub.fetch("org/tiny", "tokenizer.model")
     assert hub.fetch_optional("org/tiny", "tokenizer_config.json") is None
+
+
+def test_what_a_repository_lacks_is_remembered(tmp_path: Path, fake_hub: FakeHub) -> None:
+    """An optional file that was not there online is not there offline either: both runs mean the same."""
+    env = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": fake_hub.url}
+    online = Hub(env=env, fallback_cache="/nowhere")
+    online.fetch("org/tiny", "tokenizer.json")
+    assert online.fetch_optional("org/tiny", "tokenizer_config.json") is None
+    offline = Hub(env={**env, "HF_HUB_OFFLINE": "1"}, fallback_cache="/nowhere")
+    assert offline.fetch_optional("org/tiny", "tokenizer_config.json") is None
+
+
+@pytest.mark.parametrize(
+    ("repository", "env"),
+    [
+        ("org/tiny", {"HF_HUB_OFFLINE": "1"}),
+        ("org/tiny", {"HF_ENDPOINT": "http://127.0.0.1:9"}),
+        ("org/broken", {}),
+        ("org/gone", {}),
+        ("org/gated", {}),
+    ],
+)
+def test_an_optional_file_that_cannot_be_had_now_is_an_error(
+    tmp_path: Path, fake_hub: FakeHub, repository: str, env: dict[str, str]
+) -> None:
+    """Only a repository that says so lacks a file; whoever cannot ask it does not go on without."""
+    hub = Hub(env={"HF_HOME": str(tmp_path), "HF_ENDPOINT": fake_hub.url, **env}, fallback_cache="/nowhere")
+    with pytest.raises(DependencyError) as caught:
+        hub.fetch_optional(repository, "tokenizer_config.json")
+    assert repository in caught.value.what
 
 
 @pytest.mark.parametrize(

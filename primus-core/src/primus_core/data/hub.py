@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from attrs import frozen
@@ -18,6 +18,13 @@ from primus_core.errors import DependencyError
 _ENDPOINT = "https://huggingface.co"
 _TRUE = ("1", "on", "yes", "true")
 _CONNECT_SECONDS = 10.0
+
+
+_ABSENT = object()
+
+
+class NotInRepository(DependencyError):
+    """The hub was asked, and the repository has no such file."""
 
 
 @frozen(kw_only=True)
@@ -36,22 +43,27 @@ class Hub:
         """Path of one file of a repository; the network is asked only when no cache has it.
 
         Raises:
+            NotInRepository: the repository lacks the file.
             DependencyError: names the id, the reason and the variables that matter.
         """
-        for cache in (self.named_cache, None if self.named_cache else self.fallback_cache):
-            path = self._cached(hub_id, name, cache)
-            if path is not None:
-                return path
+        path = next((found for found in self._cached(hub_id, name) if isinstance(found, str)), None)
+        if path is not None:
+            return path
         if self.env.get("HF_HUB_OFFLINE", "").lower() in _TRUE:
             raise self._unreachable(hub_id, name, "HF_HUB_OFFLINE is set, and no cache has the file")
         self._check_network(hub_id, name)
         return self._download(hub_id, name)
 
     def fetch_optional(self, hub_id: str, name: str) -> str | None:
-        """As `fetch`; None for a file that the repository lacks or that cannot be had now."""
+        """As `fetch`; None for a file that the repository lacks.
+
+        A file that cannot be had now is an error all the same: without it the same run would mean something else.
+        """
+        if any(found is _ABSENT for found in self._cached(hub_id, name)):
+            return None
         try:
             return self.fetch(hub_id, name)
-        except DependencyError:
+        except NotInRepository:
             return None
 
     @property
@@ -64,16 +76,18 @@ class Hub:
         base = self.env.get("XDG_CACHE_HOME")
         return os.path.join(base, "huggingface", "hub") if base else None
 
-    def _cached(self, hub_id: str, name: str, cache: str | None) -> str | None:
-        """The file in a cache (None: the user's default one, which is only read)."""
+    def _cached(self, hub_id: str, name: str) -> Iterator[str | object | None]:
+        """What the caches know: a path, that the repository had no such file (`_ABSENT`), or nothing."""
         try:
-            from huggingface_hub import try_to_load_from_cache
+            from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
         except ImportError as error:
             raise DependencyError(
                 "the library huggingface-hub is missing", why=str(error), remedy="pip install 'primus-core[data]'"
             ) from error
-        path = try_to_load_from_cache(hub_id, name, cache_dir=cache)
-        return path if isinstance(path, str) else None
+        # None is the user's default cache, which is only read
+        for cache in (self.named_cache, None if self.named_cache else self.fallback_cache):
+            found = try_to_load_from_cache(hub_id, name, cache_dir=cache)
+            yield _ABSENT if found is _CACHED_NO_EXIST else found
 
     def _download(self, hub_id: str, name: str) -> str:
         from huggingface_hub import hf_hub_download
@@ -95,8 +109,10 @@ class Hub:
         return path
 
     def _explained(self, hub_id: str, name: str, error: Exception) -> DependencyError:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        if status in (401, 403):
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        status = _status(error)
+        if status in (401, 403) or isinstance(error, RepositoryNotFoundError):
             token = "the HF_TOKEN that is set has no access" if self.env.get("HF_TOKEN") else "HF_TOKEN is not set"
             return DependencyError(
                 f"the hub does not give {name} of {hub_id}",
@@ -104,7 +120,7 @@ class Hub:
                 remedy=f"accept its licence at {self._endpoint}/{hub_id} and export HF_TOKEN, or name a local file",
             )
         if status == 404:
-            return DependencyError(
+            return NotInRepository(
                 f"the repository {hub_id} on the hub has no {name}",
                 why="it answered 404",
                 remedy="check tokenizer_model and tokenizer_type: SentencePieceTokenizer reads tokenizer.model, "
@@ -134,3 +150,14 @@ class Hub:
             remedy="set HF_HOME to a cache that has it, fetch it where there is network (HF_TOKEN for a gated model, "
             "HF_HUB_OFFLINE unset), or set tokenizer_model to a local file",
         )
+
+
+def _status(error: BaseException) -> int | None:
+    """The hub's answer; the library hides some of them behind an error of its own."""
+    cause: BaseException | None = error
+    while cause is not None:
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        if status is not None:
+            return int(status)
+        cause = cause.__cause__
+    return None
