@@ -146,6 +146,7 @@ def test_a_split_without_documents_is_told_and_not_searched_for_ever(ranks: Rank
         ({"sft": True}, "sft is not supported"),
         ({"attention_backend": "guesswork"}, "attention_backend: 'guesswork' is not accepted"),
         ({"vocab_size": None}, "mock_data needs a vocabulary size"),
+        ({"async_save": True, "use_persistent_ckpt_worker": True}, "async_save does not work on a CPU"),
     ],
 )
 def test_what_megatron_cannot_honour_ends_the_run_before_training(

@@ -176,7 +176,7 @@ class Provider:
             reset_attention_mask=args.reset_attention_mask,
             eod_mask_loss=args.eod_mask_loss,
             create_attention_mask=args.create_attention_mask_in_dataloader,
-            path_to_cache=args.data_cache_path or (self.cache if self.sources else None),
+            path_to_cache=self.cache if self.sources else None,
             mmap_bin_files=args.mmap_bin_files,
             num_dataset_builder_threads=args.num_dataset_builder_threads,
             multiple_validation_sets=args.multiple_validation_sets,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from primus_backend_megatron.rank.session import CURRENT, Session
+from primus_core.hardware import peak_flops
 
 _LOSS = "lm loss"
 _LOSSES, _GRAD_NORM = 0, 5
@@ -61,24 +62,37 @@ def report(session: Session, result: Sequence[Any], rate: float | None, start: f
             "grad_norm": None if grad_norm is None else float(grad_norm),
             "step_seconds": seconds,
             "memory_bytes": peak_memory(session.plan.target.accelerator),
-            "mfu": None,
-            **throughput(args, seconds),
+            **throughput(args, seconds, peak_rate(session.plan.target.accelerator, args)),
         }
     )
 
 
-def throughput(args: Namespace, seconds: float) -> dict[str, float | int]:
-    """Tokens and floating-point operations of the step that just ended, by Megatron's own count."""
+def throughput(args: Namespace, seconds: float, peak: float | None) -> dict[str, float | int | None]:
+    """Tokens and floating-point operations of the step that just ended, by Megatron's own count.
+
+    Args:
+        peak: FLOP/s that the device can reach in the precision of the run; None where that is not known.
+    """
     from megatron.core.num_microbatches_calculator import get_num_microbatches
     from megatron.training.training import num_floating_point_operations
 
     samples = args.micro_batch_size * args.data_parallel_size * get_num_microbatches()
-    operations = num_floating_point_operations(args, samples)
+    rate = num_floating_point_operations(args, samples) / (seconds * args.world_size)
     return {
         "tokens": (args.consumed_train_samples + samples) * args.seq_length,
         "tokens_per_second": samples * args.seq_length / seconds,
-        "tflops": operations / (seconds * 1e12 * args.world_size),
+        "tflops": rate / 1e12,
+        "mfu": rate / peak if peak else None,
     }
+
+
+def peak_rate(accelerator: str, args: Namespace) -> float | None:
+    """FLOP/s of this rank's device in the precision of the run; None on a CPU and on a device without a known peak."""
+    if accelerator == "cpu":
+        return None
+    import torch
+
+    return peak_flops(torch.cuda.get_device_name(), "bf16" if args.bf16 or args.fp16 else "fp32")
 
 
 def learning_rate(optimizer: Any) -> float | None:

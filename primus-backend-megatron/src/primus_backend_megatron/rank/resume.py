@@ -9,6 +9,7 @@ from primus_backend_megatron.checkpoints import (
     Checkpoint,
     checkpoint_folder,
     is_saving,
+    latest,
     marked_checkpoints,
     newest_checkpoint,
 )
@@ -18,16 +19,16 @@ from primus_core.errors import RunError
 def choose_checkpoint(args: Namespace, *, auto_continue: bool) -> Checkpoint | None:
     """Set ``load`` and ``ckpt_step``; the checkpoint that will be loaded, or None for a fresh start.
 
-    With ``auto_continue`` the newest whole checkpoint of the run's own ``save`` folder wins over ``load``: the run
-    that was begun is continued, with its optimizer, data position and random numbers.
+    With ``auto_continue`` the whole checkpoint that was last written to ``save`` wins over ``load``: the run that was
+    begun is continued, with its optimizer, data position and random numbers.
 
     Raises:
         RunError: ``load`` was given, but it holds no whole checkpoint, or not the one that ``ckpt_step`` names.
     """
-    own = marked_checkpoints(args.save) if auto_continue and args.save else []
+    own = latest(marked_checkpoints(args.save)) if auto_continue and args.save else None
     if own:
-        _continue(args, own[-1])
-        return own[-1]
+        _continue(args, own)
+        return own
     folder = args.load or args.pretrained_checkpoint
     if not folder:
         return None

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from primus_backend_megatron.checkpoints import latest, marked_checkpoints
 from primus_backend_megatron.rank import arguments
 from primus_backend_megatron.rank.data import (
     Provider,
@@ -64,7 +65,7 @@ def _train(session: Session) -> None:
         args=args,
         vocabulary=vocabulary,
         sources=sources,
-        cache=_index_cache(session, sources),
+        cache=_index_cache(args.data_cache_path, session, sources),
         on_start=functools.partial(session.enter, "data"),
         warn=functools.partial(_warn_once, rank),
     )
@@ -81,6 +82,11 @@ def _namespace(session: Session) -> Namespace:
     if checkpoint:
         session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
         session.rank.notice("resume", f"from {checkpoint.folder}")
+    elif args.save and (earlier := latest(marked_checkpoints(args.save))):
+        text = (
+            f"from random weights; auto_continue_train=true continues iteration {earlier.iteration} of an earlier run"
+        )
+        session.rank.notice("start", text)
     if args.use_checkpoint_args:
         from megatron.training.checkpointing import load_args_from_checkpoint
 
@@ -120,17 +126,17 @@ def _warn_once(rank: RankContext, text: str) -> None:
     rank.log("warning" if rank.rank == 0 else "debug", text)
 
 
-def _index_cache(session: Session, sources: Sources | None) -> str:
+def _index_cache(asked: str | None, session: Session, sources: Sources | None) -> str:
     """Where Megatron keeps the order of samples: in the workspace, whoever owns the token files.
 
     Megatron names these files by path and settings, so a folder for each state of the token files keeps an order from
     being used for others that took their place.
     """
     experiment = session.plan.experiment
-    root = Path(experiment.workspace) if experiment else Path(session.plan.run_dir)
+    root = Path(experiment.workspace if experiment else session.plan.run_dir) / "cache" / "megatron-indices"
     prefixes = sources.prefixes() if sources else []
     states = [(prefix, (stat := os.stat(f"{prefix}.idx")).st_size, stat.st_mtime_ns) for prefix in prefixes]
-    return str(root / "cache" / "megatron-indices" / sha256(repr(states).encode()).hexdigest()[:16])
+    return str(Path(asked or root) / sha256(repr(states).encode()).hexdigest()[:16])
 
 
 def _pretrain(args: Namespace, provider: Provider) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from primus_core.errors import ConfigError
+
 Function = Callable[..., Any]
 
 
@@ -67,9 +69,17 @@ def built_helpers(original: Function) -> Function:
 
 
 def without_cuda(original: Function) -> Function:
-    """Factory for `initialize_megatron`."""
+    """Factory for `initialize_megatron`.
+
+    It raises ConfigError for a save in the background: that process would import Megatron without these patches, and
+    the ranks would wait for it for ever.
+    """
 
     def initialize_megatron(*args: Any, **options: Any) -> Any:
+        from megatron.training import get_args
+
+        if get_args().async_save:
+            raise ConfigError("async_save does not work on a CPU", where="async_save", remedy="Remove async_save.")
         return original(*args, **{**options, "allow_no_cuda": True})
 
     return initialize_megatron
