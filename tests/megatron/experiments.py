@@ -52,13 +52,13 @@ def module_of(params: dict[str, Value], layers: dict[str, Layer] | None = None, 
     )
 
 
-def experiment_of(module: Module) -> Experiment:
+def experiment_of(module: Module, workspace: str = "/workspace") -> Experiment:
     return Experiment(
         file="exp.yaml",
         work_group="team",
         user_name="me",
         exp_name="exp",
-        workspace="/workspace",
+        workspace=workspace,
         modules={module.name: module},
     )
 
@@ -73,9 +73,11 @@ def translate(
     *,
     accelerator: Accelerator = "cpu",
     version: str = VERSION,
+    workspace: str = "",
 ) -> Translation:
     module = module_of(params, layers)
-    translation = host.translate_config(experiment_of(module), module, target_of(accelerator, version=version))
+    experiment = experiment_of(module, workspace or "/workspace")
+    translation = host.translate_config(experiment, module, target_of(accelerator, version=version))
     assert translation is not None
     return translation
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from primus_backend_megatron import host
+from primus_backend_megatron.checkpoints import begin_saving, checkpoint_folder, finish_saving
 from primus_backend_megatron.host.cpu import RULES
 from primus_backend_megatron.host.data import NEVER
+from primus_backend_megatron.host.limits import LIMITS
 from primus_backend_megatron.host.names import ALIASES, INACTIVE, PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS
-from primus_backend_megatron.host.required import POSITIVE
 from primus_backend_megatron.host.schema import schema_for
+from primus_backend_megatron.host.split import parse_split
 from primus_core import discovery
 from primus_core.errors import ConfigError, ErrorGroup
 from primus_core.experiment import Layer, Value
@@ -91,7 +93,9 @@ def test_tables_name_parameters_of_megatron() -> None:
     """Every row of a table speaks of a parameter that exists; every foreign name of one that does not."""
     known = set(schema_for("0.19.2").parameters)
     names = {rule.name for rule in RULES} | {alias.native for alias in ALIASES} | {row.name for row in REFUSED}
-    assert names | {*PATHS_READ, *PATHS_WRITTEN, *TOKENIZER_DETAILS, *POSITIVE} <= known
+    limited = [name for limit in LIMITS for name in limit.names]
+    assert names | {*PATHS_READ, *PATHS_WRITTEN, *TOKENIZER_DETAILS, *limited} <= known
+    assert len(limited) == len(set(limited))
     assert not ({alias.name for alias in ALIASES} | {row.name for row in INACTIVE}) & known
 
 
@@ -198,6 +202,36 @@ def test_size_below_one(name: str) -> None:
     assert error.where.startswith("exp.yaml:")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("lr_warmup_iters", -1, "0 or more"),
+        ("eval_iters", -1, "0 or more"),
+        ("save_interval", -5, "1 or more"),
+        ("save_interval", 0, "1 or more"),
+        ("lr", -1e-3, "0 or more"),
+        ("clip_grad", -1.0, "0 or more"),
+        ("moe_aux_loss_coeff", [0.1, -0.1], "0 or more"),
+        ("rotary_base", 0, "more than 0"),
+        ("adam_beta2", 1.0, "0 or more, and less than 1"),
+        ("hidden_dropout", -0.1, "0 or more, and less than 1"),
+    ],
+)
+def test_number_that_makes_no_sense(name: str, value: Value, wanted: str) -> None:
+    """A number that Megatron would refuse or misread in the ranks is refused with its line and the rule."""
+    error = refusal({**TINY, name: value})
+    assert error.what == f"`{name}` is {value[-1] if isinstance(value, list) else value}"
+    assert error.where.startswith("exp.yaml:")
+    assert error.remedy == f"set it to {wanted}"
+
+
+def test_limits_allow_what_megatron_does_by_default() -> None:
+    """No limit refuses a default of Megatron, nor null where that is one."""
+    defaults = schema_for("0.19.2").defaults
+    params = {name: defaults[name] for limit in LIMITS for name in limit.names if name not in TINY}
+    assert translate({**MOCK, **params})
+
+
 # Data and evaluation
 
 
@@ -236,7 +270,7 @@ def test_evaluation_is_off_unless_asked_for() -> None:
     translation = translate(TINY)
     assert adjusted(translation, "eval_interval").used == NEVER
     assert adjusted(translation, "eval_iters").used == 0
-    assert adjusted(translation, "split").used == "100,0,0"
+    assert adjusted(translation, "split").used == "100, 0, 0"
 
 
 @pytest.mark.parametrize("asked", [{"eval_interval": 10}, {"eval_iters": 5}, {"eval_interval": 10, "eval_iters": 5}])
@@ -253,6 +287,63 @@ def test_split_gives_way_to_data_of_its_own() -> None:
     translation = translate({**TINY, "split": "99,1,0", "valid_data_path": "v.txt"})
     assert adjusted(translation, "split").asked == "99,1,0"
     assert translation.native["split"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("969, 30, 1", (969, 30, 1)),
+        ("99,1", (99, 1, 0)),
+        ("1", (1, 0, 0)),
+        (" .9 / .1 ", (0.9, 0.1, 0)),
+        ("8. 1.5 0", (8, 1.5, 0)),
+    ],
+)
+def test_split_is_read_as_megatron_does(text: str, shares: tuple[float, float, float]) -> None:
+    """Up to three shares; those that are left out are nothing."""
+    assert parse_split(text) == shares
+    assert translate({**TINY, "split": text, "eval_iters": 1}).native["split"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("abc", "'abc' is no number"),
+        ("", "'' is no number"),
+        ("0,0,0", "nothing is left for training"),
+        ("0,1", "nothing is left for training"),
+        ("99,-1,2", "'-1' is no number"),
+        ("1e2,1,1", "'1e2' is no number"),
+        ("99,,1", "'' is no number"),
+        ("1,1,1,1", "4 shares of three splits"),
+    ],
+)
+def test_split_that_divides_nothing(text: str, why: str) -> None:
+    """Shares that Megatron would misread, or that leave no training data, are refused with their line."""
+    error = refusal(TINY, split=text)
+    assert error.what == f"`split` cannot be {text!r}"
+    assert error.where == f"exp.yaml:{10 + len(TINY)}"
+    assert why in error.why
+    assert '"969, 30, 1"' in error.remedy
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        TINY,
+        MOCK,
+        {**TINY, "eval_iters": 3},
+        {**TINY, "vocab_size": None, "tokenizer_type": "ByteLevelTokenizer"},
+        {**TINY, "vocab_size": None, "padded_vocab_size": 2048},
+        {**MOCK, "pad_vocab_size": False},
+    ],
+)
+def test_plan_leaves_nothing_for_the_ranks_to_choose(params: dict[str, Value]) -> None:
+    """Vocabulary, its padding and the shares of the data are native values of every plan."""
+    native = translate(params).native
+    assert isinstance(native["vocab_size"], int)
+    assert isinstance(native["padded_vocab_size"], int)
+    assert isinstance(native["split"], str)
 
 
 # Files
@@ -279,14 +370,51 @@ def test_save_without_an_interval() -> None:
 @pytest.mark.parametrize("name", ["save", "load", "tensorboard_dir", "data_cache_path"])
 def test_relative_path(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Ranks may run in another folder: relative paths start where primus was called."""
+    (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
     row = adjusted(translate({**TINY, "save_interval": 1, name: "here"}), name)
     assert (row.asked, row.used) == ("here", str(tmp_path / "here"))
 
 
-def test_absolute_path_is_kept() -> None:
-    """An absolute path reaches Megatron as it was written."""
-    assert fate(translate({**TINY, "load": "/checkpoints"}), "load") == "mapped"
+@pytest.mark.parametrize("name", ["save", "load"])
+def test_path_in_the_home_folder(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``~`` means what it means to a shell, as in ``workspace``."""
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    row = adjusted(translate({**TINY, "save_interval": 1, name: "~/mine"}), name)
+    assert (row.asked, row.used) == ("~/mine", str(tmp_path / "mine"))
+    assert "home" in row.why
+
+
+@pytest.mark.parametrize("path", ["/", "msc://bucket/checkpoints"])
+def test_absolute_path_is_kept(path: str) -> None:
+    """An absolute path, or an address of object storage, reaches Megatron as it was written."""
+    assert fate(translate({**TINY, "load": path}), "load") == "mapped"
+
+
+@pytest.mark.parametrize("name", PATHS_READ)
+def test_path_that_does_not_exist(name: str, tmp_path: Path) -> None:
+    """What would be missed minutes later, in every rank, is refused with its line."""
+    error = refusal(TINY, **{name: str(tmp_path / "nope")})
+    assert error.what == f"`{name}` names a path that does not exist: {tmp_path / 'nope'}"
+    assert error.where == f"exp.yaml:{10 + len(TINY)}"
+
+
+@pytest.mark.parametrize("save", [True, False])
+def test_continued_run_may_have_lost_what_it_started_from(save: bool, tmp_path: Path) -> None:
+    """With a checkpoint of its own a run no longer reads `load`; without one it does."""
+    params: dict[str, Value] = {**TINY, "save_interval": 1, "load": "/nope", "auto_continue_train": True}
+    params |= {"save": str(tmp_path)} if save else {}
+    workspace = "" if save else str(tmp_path)
+    with pytest.raises(ConfigError, match="`load` names a path"):
+        translate(params, workspace=workspace)
+    own = tmp_path if save else tmp_path / "team/me/exp/checkpoints"
+    begin_saving(own, 4)
+    checkpoint_folder(own, 4).mkdir()
+    finish_saving(own, 4, {})
+    assert translate(params, workspace=workspace).native["load"] == "/nope"
+    with pytest.raises(ConfigError, match="`load` names a path"):
+        translate({**params, "auto_continue_train": False}, workspace=workspace)
 
 
 def test_nothing_is_written_outside_the_workspace() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from primus_backend_megatron.host.draft import Draft
 from primus_backend_megatron.host.names import TOKENIZER_DETAILS
+from primus_backend_megatron.host.split import ALL_TRAINING, MEGATRON_SPLIT
 from primus_core.errors import ConfigError, PrimusError
 
 BYTE_LEVEL = "ByteLevelTokenizer"
@@ -14,7 +15,6 @@ NEVER = 1_000_000_000
 
 _PER_SPLIT = ("valid_data_path", "test_data_path")
 _DATA_PATHS = ("train_data_path", "data_path", *_PER_SPLIT)
-_MEGATRON_SPLIT = "969, 30, 1"
 
 
 def unread(draft: Draft) -> list[PrimusError]:
@@ -59,6 +59,6 @@ def _adjust_split(draft: Draft) -> None:
     if any(draft.asked.values.get(name) for name in _PER_SPLIT):
         draft.adjust("split", None, "validation or test data has a path of its own")
     elif draft["split"] is None and draft["eval_iters"]:
-        draft.adjust("split", _MEGATRON_SPLIT, "Megatron's own shares of training, validation and test")
+        draft.adjust("split", MEGATRON_SPLIT, "Megatron's own shares of training, validation and test")
     elif draft["split"] is None:
-        draft.adjust("split", "100,0,0", "all data is for training: evaluation was not asked for")
+        draft.adjust("split", ALL_TRAINING, "all data is for training: evaluation was not asked for")

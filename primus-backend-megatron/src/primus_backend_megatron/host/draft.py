@@ -20,6 +20,8 @@ class Draft:
     workspace: str
     folder: str
     """The experiment's folder."""
+    auto_continue: bool = False
+    """The run goes on from its own newest checkpoint, where it has one."""
     native: dict[str, Value] = field(init=False)
     adjusted: dict[str, Adjusted] = field(factory=dict)
     unused: dict[str, Unused] = field(factory=dict)

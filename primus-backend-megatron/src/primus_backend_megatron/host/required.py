@@ -1,4 +1,4 @@
-"""Parameters without which no training starts, and sizes that must be positive."""
+"""Parameters without which no training starts."""
 
 from __future__ import annotations
 
@@ -23,36 +23,6 @@ _ALWAYS = {
 
 _INSTEAD = {"train_iters": ("train_samples",), "vocab_size": ("padded_vocab_size",)}
 _DATA = ("train_data_path", "data_path")
-
-POSITIVE = (
-    "num_layers",
-    "hidden_size",
-    "ffn_hidden_size",
-    "num_attention_heads",
-    "num_query_groups",
-    "kv_channels",
-    "seq_length",
-    "max_position_embeddings",
-    "vocab_size",
-    "padded_vocab_size",
-    "make_vocab_size_divisible_by",
-    "tensor_model_parallel_size",
-    "pipeline_model_parallel_size",
-    "context_parallel_size",
-    "expert_model_parallel_size",
-    "expert_tensor_parallel_size",
-    "num_layers_per_virtual_pipeline_stage",
-    "num_virtual_stages_per_pipeline_rank",
-    "micro_batch_size",
-    "global_batch_size",
-    "train_iters",
-    "train_samples",
-    "moe_ffn_hidden_size",
-    "moe_router_topk",
-    "log_interval",
-    "save_interval",
-    "eval_interval",
-)
 
 
 def missing(asked: Asked, experiment: Experiment, module: Module) -> Iterator[ConfigError]:
@@ -84,15 +54,3 @@ def _missing(needed: dict[str, str], experiment: Experiment, module: Module) -> 
         why="Megatron cannot start without",
         remedy=f"set under `overrides`, for example:\n{lines}{mock}",
     )
-
-
-def too_small(asked: Asked) -> Iterator[ConfigError]:
-    """One error for each size that is zero or negative."""
-    for name in POSITIVE:
-        value = asked.values.get(name)
-        if isinstance(value, int) and value < 1:
-            yield ConfigError(
-                f"`{asked.paths[name]}` is {value}",
-                where=str(asked.leaves[name].origin),
-                remedy="set it to 1 or more",
-            )

@@ -7,17 +7,19 @@ from primus_backend_megatron.host.cpu import adjust_platform, impossible
 from primus_backend_megatron.host.data import adjust_data, adjust_evaluation, unread
 from primus_backend_megatron.host.draft import Draft
 from primus_backend_megatron.host.environment import environment_of
-from primus_backend_megatron.host.files import adjust_paths
+from primus_backend_megatron.host.files import absent, adjust_paths
+from primus_backend_megatron.host.limits import out_of_limits
 from primus_backend_megatron.host.model import adjust_model, layout_of, shape_of
-from primus_backend_megatron.host.required import missing, too_small
+from primus_backend_megatron.host.required import missing
 from primus_backend_megatron.host.schedule import adjust_schedule
 from primus_backend_megatron.host.schema import schema_for
+from primus_backend_megatron.host.split import wrong_split
 from primus_backend_megatron.host.trackers import adjust_trackers
 from primus_backend_megatron.patch_plan import plan_patches
 from primus_core.errors import raise_all
 from primus_core.experiment import Experiment, Module
 from primus_core.plan import Target, Translation
-from primus_core.planning.settings import core_schema
+from primus_core.planning.settings import core_schema, core_settings
 
 _STEPS = (
     adjust_data,
@@ -39,7 +41,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
         ConfigError: a parameter is unknown, of the wrong type, missing, or impossible here; ``ErrorGroup`` for several.
     """
     draft = _draft(experiment, module, target)
-    raise_all([*unread(draft), *impossible(draft)])
+    raise_all([*unread(draft), *impossible(draft), *absent(draft)])
     for adjust in _STEPS:
         adjust(draft)
     draft.adjust_unset("log_interval", 1, "Megatron's own lines in the log, one for each row of metrics.jsonl")
@@ -60,5 +62,12 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
     """Everything that was asked for, once it is known to be complete and well-typed."""
     schema = schema_for(target.library_version)
     asked = asking.read(module.params, schema, core_schema().parameters)
-    raise_all([*asked.errors, *too_small(asked), *missing(asked, experiment, module)])
-    return Draft(asked=asked, schema=schema, target=target, workspace=experiment.workspace, folder=experiment.folder)
+    raise_all([*asked.errors, *out_of_limits(asked), *wrong_split(asked), *missing(asked, experiment, module)])
+    return Draft(
+        asked=asked,
+        schema=schema,
+        target=target,
+        workspace=experiment.workspace,
+        folder=experiment.folder,
+        auto_continue=core_settings(module)["auto_continue_train"] is True,
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.split import parse_split
 from primus_core.outcome import Finding
 
 
@@ -92,8 +92,8 @@ def _evaluation(case: Case) -> Iterator[Finding]:
     split = case.values["split"]
     if not case.on("eval_iters") or not isinstance(split, str):
         return
-    shares = [float(share) for share in re.findall(r"\d+\.?\d*|\.\d+", split)]
-    if len(shares) < 2 or shares[1] == 0:
+    _, valid, _ = parse_split(split)
+    if valid == 0:
         yield case.finding(
             "warning",
             "evaluation",
