@@ -201,6 +201,14 @@ def test_two_patches_on_one_target_are_refused(library: ModuleType, tmp_path: Pa
     sys.modules.pop("libalias", None)
 
 
+@pytest.mark.parametrize(("python", "state"), [("<3", "skipped"), (">=3.10", "applied")])
+def test_patches_for_other_interpreters_are_skipped(library: ModuleType, python: str, state: str) -> None:
+    """A patch that this interpreter does not need is in the ledger as skipped and changes nothing."""
+    with apply_patches(plan(evolve(patch("double", "triple"), python=python)), Rank()) as applied:
+        assert [result.state for result in applied.results] == [state]
+        assert library.double(2) == (4 if state == "skipped" else 6)
+
+
 def test_other_accelerators_are_skipped(library: ModuleType) -> None:
     """A patch for another accelerator is in the ledger as skipped and changes nothing."""
     applied = apply_patches(plan(patch("double", "triple", when=("cuda", "rocm"))), Rank())

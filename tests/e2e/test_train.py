@@ -18,7 +18,7 @@ from tests.e2e.support import EXAMPLE, QUICK, Primus, environment, no_process_le
 
 CONSOLE = re.compile(
     r"""^(
-      train\s.* | run\s.* | patches\s.* | data\s.* | resume\s.* | checkpoint\s.* | logs\s.* | report\s.*
+      train\s.* | run\s.* | patches\s.* | data\s.* | resume\s.* | start\s.* | checkpoint\s.* | logs\s.* | report\s.*
       | iteration\s.* | validation\s.* | done\s.* | tokenizing\s.*
     )$""",
     re.VERBOSE,

@@ -68,6 +68,17 @@ def test_our_markers_outweigh_the_tracker(tmp_path: Path) -> None:
     assert (found.iteration, found.marked) == (10, True)
 
 
+def test_the_checkpoint_that_was_written_last_is_the_newest(tmp_path: Path) -> None:
+    """An earlier run that came further in the same folder is not continued by a later one."""
+    for iteration, seconds in ((8, 100.0), (4, 200.0)):
+        checkpoint_folder(tmp_path, iteration).mkdir()
+        finish_saving(tmp_path, iteration, {"time": seconds})
+    found = newest_checkpoint(tmp_path)
+    assert found
+    assert found.iteration == 4
+    assert [item.iteration for item in marked_checkpoints(tmp_path)] == [4, 8]
+
+
 @pytest.mark.parametrize(("tracker", "iteration"), [("7", 7), ("release", 0)])
 def test_foreign_checkpoints_are_found_by_the_tracker(tmp_path: Path, tracker: str, iteration: int) -> None:
     """A numbered one and a release."""

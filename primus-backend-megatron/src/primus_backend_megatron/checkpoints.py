@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attrs import frozen
+
+from primus_core.files import write_atomic
 
 MARKER = "primus.json"
 """Name of the file whose presence makes a checkpoint whole."""
@@ -35,6 +37,8 @@ class Checkpoint:
     iteration: int
     marked: bool = True
     """Written by Primus; False: only Megatron's tracker file vouches for it."""
+    written: float = 0.0
+    """When Primus finished it, in seconds since the epoch; 0 where that is not known."""
 
 
 def checkpoint_folder(save: str | Path, iteration: int) -> Path:
@@ -49,13 +53,19 @@ def marked_checkpoints(save: str | Path) -> list[Checkpoint]:
 
 
 def newest_checkpoint(folder: str | Path) -> Checkpoint | None:
-    """The newest whole checkpoint of a folder, or None.
+    """The whole checkpoint that was written last, or None.
 
+    That is not always the one of the highest iteration: an earlier run may have come further in the same folder.
     A folder that holds any checkpoint of ours is judged by our markers alone: the tracker file of a folder that we
     write in may name a checkpoint that a later run began to overwrite.
     """
     marked = marked_checkpoints(folder)
-    return marked[-1] if marked else _tracked(Path(folder))
+    return latest(marked) or _tracked(Path(folder))
+
+
+def latest(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The one that was written last."""
+    return max(checkpoints, key=lambda item: (item.written, item.iteration), default=None)
 
 
 def begin_saving(save: str | Path, iteration: int) -> None:
@@ -69,9 +79,7 @@ def begin_saving(save: str | Path, iteration: int) -> None:
 def finish_saving(save: str | Path, iteration: int, facts: Mapping[str, object]) -> Path:
     """Declare a checkpoint whole; ``facts`` become the marker's content. Returns the checkpoint's folder."""
     folder = checkpoint_folder(save, iteration)
-    temporary = folder / f".{MARKER}.new"
-    temporary.write_text(json.dumps({"iteration": iteration, **facts}, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(folder / MARKER)
+    write_atomic(folder / MARKER, json.dumps({"iteration": iteration, **facts}, indent=2) + "\n")
     _saving(folder).unlink(missing_ok=True)
     return folder
 
@@ -101,7 +109,14 @@ def _marked(folder: Path) -> Checkpoint | None:
     match = _FOLDER.fullmatch(folder.name)
     if match is None or not (folder / MARKER).is_file():
         return None
-    return Checkpoint(folder=folder, iteration=int(match[1]))
+    return Checkpoint(folder=folder, iteration=int(match[1]), written=_written(folder / MARKER))
+
+
+def _written(marker: Path) -> float:
+    try:
+        return float(json.loads(marker.read_text(encoding="utf-8"))["time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
 
 
 def _tracked(folder: Path) -> Checkpoint | None:

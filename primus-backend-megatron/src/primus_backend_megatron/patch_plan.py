@@ -7,7 +7,6 @@ without it, and run ``tools/fingerprints.py``, which records what the replaced c
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
@@ -25,7 +24,7 @@ def plan_patches(target: Target) -> tuple[PatchSpec, ...]:
     """
     cpu = target.accelerator == "cpu"
     known = _fingerprints()
-    early = [_spec(row, known) for row in (PYTHON if sys.version_info < (3, 12) else ())]
+    early = [evolve(_spec(row, known), python="<3.12") for row in PYTHON]
     early += [evolve(_spec(row, known), when=("cpu",)) for row in (CPU_TORCH if cpu else ())]
     before = tuple(spec.id for spec in early)
     late = [evolve(_spec(row, known), after=before) for row in EVERYWHERE]

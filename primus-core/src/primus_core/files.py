@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 
 
 def write_atomic(path: str | os.PathLike[str], text: str) -> None:
@@ -14,7 +15,7 @@ def write_atomic(path: str | os.PathLike[str], text: str) -> None:
     """
     folder, name = os.path.split(os.fspath(path))
     os.makedirs(folder or ".", exist_ok=True)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)

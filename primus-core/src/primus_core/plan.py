@@ -122,6 +122,7 @@ class PatchSpec:
             Empty: the target does not exist in the library and is created.
         after: ids that must be applied earlier.
         when: accelerators it is needed on; empty: every one.
+        python: versions of the rank's interpreter that need it, e.g. ``<3.12``; empty: every one.
     """
 
     id: str
@@ -132,6 +133,7 @@ class PatchSpec:
     fingerprint: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     when: tuple[Accelerator, ...] = ()
+    python: str = ""
 
 
 @frozen(kw_only=True)

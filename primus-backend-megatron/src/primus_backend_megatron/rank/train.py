@@ -83,10 +83,8 @@ def _namespace(session: Session) -> Namespace:
         session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
         session.rank.notice("resume", f"from {checkpoint.folder}")
     elif args.save and (earlier := latest(marked_checkpoints(args.save))):
-        text = (
-            f"from random weights; auto_continue_train=true continues iteration {earlier.iteration} of an earlier run"
-        )
-        session.rank.notice("start", text)
+        would = f"auto_continue_train=true continues an earlier run from iteration {earlier.iteration}"
+        session.rank.notice("start", f"from random weights; {would}")
     if args.use_checkpoint_args:
         from megatron.training.checkpointing import load_args_from_checkpoint
 

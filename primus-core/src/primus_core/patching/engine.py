@@ -12,7 +12,7 @@ from primus_core.contract import RankContext
 from primus_core.errors import PrimusError, RunError, raise_all
 from primus_core.outcome import PatchReport, PatchResult, PatchState
 from primus_core.patching.checks import check_fingerprint, check_version
-from primus_core.patching.ordering import check_targets, needed, ordered, two_on_one_target
+from primus_core.patching.ordering import check_targets, not_needed, ordered, two_on_one_target
 from primus_core.patching.replacements import load_factory, make_replacement
 from primus_core.patching.targets import Location, locate
 from primus_core.plan import PatchSpec, RunPlan
@@ -63,7 +63,7 @@ def apply_patches(plan: RunPlan, rank: RankContext) -> Applied:
         DependencyError: a library's version is outside ``requires``, or a module or factory is missing.
     """
     specs = ordered(plan.translation.patches if plan.translation else ())
-    check_targets([spec for spec in specs if needed(spec, plan.target.accelerator)])
+    check_targets([spec for spec in specs if not not_needed(spec, plan.target.accelerator)])
     run = _Application(plan, rank)
     for spec in specs:
         run.apply(spec)
@@ -83,9 +83,9 @@ class _Application:
         self.changes: list[Change] = []
 
     def apply(self, spec: PatchSpec) -> None:
-        accelerator = self._plan.target.accelerator
-        if not needed(spec, accelerator):
-            self._record(spec, "skipped", f"needed on {', '.join(spec.when)}; this is {accelerator}")
+        why_not = not_needed(spec, self._plan.target.accelerator)
+        if why_not:
+            self._record(spec, "skipped", why_not)
         elif self._failed.intersection(spec.after):
             self._failed.add(spec.id)
         else:

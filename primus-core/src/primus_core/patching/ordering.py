@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+
+from packaging.specifiers import SpecifierSet
 
 from primus_core.errors import RunError
 from primus_core.plan import Accelerator, PatchSpec
@@ -27,9 +30,13 @@ def ordered(specs: Sequence[PatchSpec]) -> tuple[PatchSpec, ...]:
     return tuple(done.values())
 
 
-def needed(spec: PatchSpec, accelerator: Accelerator) -> bool:
-    """The patch is for this accelerator."""
-    return not spec.when or accelerator in spec.when
+def not_needed(spec: PatchSpec, accelerator: Accelerator) -> str:
+    """Why the patch is not for this accelerator or interpreter; empty where it is."""
+    if spec.when and accelerator not in spec.when:
+        return f"needed on {', '.join(spec.when)}; this is {accelerator}"
+    if spec.python and platform.python_version() not in SpecifierSet(spec.python, prereleases=True):
+        return f"needed on Python {spec.python}; this is {platform.python_version()}"
+    return ""
 
 
 def check_targets(specs: Sequence[PatchSpec]) -> None:
