@@ -13,6 +13,7 @@ from primus_core.log.console import line, metrics_line, progress_line, record_li
 from primus_core.log.events import decode, encode, to_json
 from primus_core.log.levels import level_of, strength
 from primus_core.log.metrics import NAMES, complete_row
+from primus_core.log.pace import Pace
 from primus_core.log.records import Origin, body, head, one_line
 from primus_core.log.redaction import Redactor
 from primus_core.log.thinning import Thinning
@@ -63,14 +64,33 @@ def test_every_value_becomes_strict_json(value: object, text: str) -> None:
 
 def test_a_training_line() -> None:
     """Iteration, loss, learning rate, norm, throughput, step time and time left, with units."""
-    assert metrics_line(ROW) == (
+    assert metrics_line(ROW, 0.1113) == (
         "iteration 20/100  loss 3.412  lr 9.8e-04  grad norm 1.21  18,400 tokens/s  0.111 s/step  9 s left"
     )
 
 
 def test_a_training_line_leaves_out_what_is_not_known() -> None:
-    """Null figures have no place in the line, a loss that is not a number has."""
+    """Null figures and a time left that nobody knows have no place in the line, a loss that is not a number has."""
+    assert metrics_line(ROW).endswith("0.111 s/step")
     assert metrics_line({"iteration": 3, "loss": "NaN", "lr": None}) == "iteration 3  loss NaN"
+
+
+def paces(*seconds: object) -> list[float | None]:
+    pace = Pace()
+    return [pace.follow({"step_seconds": one}) for one in seconds]
+
+
+def test_the_first_step_counts_until_there_is_another() -> None:
+    """Warming up takes long, and is no measure of the steps to come."""
+    assert paces(None, 8.0, 2.0, 1.0) == [None, 8.0, 2.0, 1.5]
+
+
+def test_one_slow_step_changes_the_pace_little() -> None:
+    """The average is over about ten steps: an outlier counts a tenth, a lasting change arrives; a row without a time
+    changes nothing."""
+    steady = [1.0] * 30
+    assert paces(*steady, 11.0, "NaN", None)[-3:] == pytest.approx([2.0, 2.0, 2.0])
+    assert paces(*steady, *[3.0] * 40)[-1] == pytest.approx(3.0, abs=0.05)
 
 
 def test_a_progress_line() -> None:
@@ -117,8 +137,8 @@ def test_a_row_has_all_columns_in_order() -> None:
 def test_plain_consoles_get_about_twenty_iterations(last: int, shown: int) -> None:
     """The first, the last and about twenty between are shown; all where the end is not known."""
     thinning = Thinning()
-    rows = [{"kind": "metrics", "row": {"iteration": n, "train_iters": last}} for n in range(1, (last or 100) + 1)]
-    kept = [row["row"]["iteration"] for row in rows if thinning.shows(row)]  # type: ignore[index]
+    rows = [{"iteration": n, "train_iters": last} for n in range(1, (last or 100) + 1)]
+    kept = [row["iteration"] for row in rows if thinning.shows({"kind": "metrics", "row": row})]
     assert len(kept) == shown
     assert (kept[0], kept[-1]) == (1, last or 100)
 

@@ -84,7 +84,10 @@ SHOP = {
         "from primus_core.outcome import Finding\n"
         "from primus_core.patching import apply_patches\n"
         "@rank\n"
-        "def patch_backend(plan, rank): return apply_patches(plan, rank)\n"
+        "def patch_backend(plan, rank):\n"
+        "    rank.phase('import')\n"
+        "    import shoplib\n"
+        "    return apply_patches(plan, rank)\n"
         "@rank\n"
         "def preflight_check(plan, where):\n"
         "    cause = plan.task.arguments.get('fault')\n"
@@ -141,7 +144,8 @@ def test_patches_are_in_force_in_the_rank_and_in_its_helpers(ranks: Ranks, shop:
 
 
 def test_a_failing_patch_ends_the_run_before_training(ranks: Ranks, shop: Callable[..., RunPlan]) -> None:
-    """A factory that returns None ends the rank with exit code 3 in phase patch, naming the patch."""
+    """A factory that returns None ends the rank with exit code 3 in phase patch, naming the patch, whatever the back
+    end did before."""
     ended = ranks.run(shop(factory="nothing"))
     assert (ended.code, ended.report.phase, ended.report.result) == (3, "patch", {})
     assert "RunError: shoplib:price: patch dearer: shoppatches:nothing returned None" in ended.stdout

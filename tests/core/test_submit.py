@@ -448,6 +448,20 @@ def test_a_narrow_terminal_shows_loss_speed_and_time_left(terminal: tuple[int, i
     assert shown_on(reading) == f"\r\x1b[K{short}\r\x1b[K{full}\n"
 
 
+def test_the_time_left_does_not_jump() -> None:
+    """After a hundred steps of a second, one of a minute changes the estimate by a few, not by sixty times."""
+    stream = io.StringIO()
+    console = Console(stream, live=True)
+    for iteration in range(1, 101):
+        console.event(
+            {"kind": "metrics", "row": {**ROW, "iteration": iteration, "train_iters": 200, "step_seconds": 1}}
+        )
+    console.event({"kind": "metrics", "row": {**ROW, "iteration": 101, "train_iters": 200, "step_seconds": 61}})
+    before, after = stream.getvalue().split("\r")[-2:]
+    assert before.endswith("1 s/step  1 min 40 s left")
+    assert after.endswith("61 s/step  11 min 33 s left")
+
+
 def test_a_finished_preparation_leaves_the_live_line(terminal: tuple[int, io.TextIOWrapper]) -> None:
     """Progress is gone when it is complete, so that it does not stand below what comes next."""
     reading, stream = terminal

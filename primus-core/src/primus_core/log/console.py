@@ -15,11 +15,15 @@ from primus_core.quantities import duration
 _HIDDEN_VALUES = frozenset({"traceback"})
 
 
-def line(event: Event) -> str | None:
-    """The line for an event; None for a kind that the console does not show."""
+def line(event: Event, step_seconds: float | None = None) -> str | None:
+    """The line for an event; None for a kind that the console does not show.
+
+    Args:
+        step_seconds: how long a step takes, for the time left of metrics.
+    """
     kind = event.get("kind")
     if kind == "metrics":
-        return metrics_line(event["row"])
+        return metrics_line(event["row"], step_seconds)
     if kind == "progress":
         return progress_line(event)
     if kind == "notice":
@@ -32,8 +36,12 @@ def topic_line(topic: str, text: str) -> str:
     return f"{one_line(topic):<12}{one_line(text)}"
 
 
-def metrics_line(row: Mapping[str, Any]) -> str:
-    """``iteration 20/100  loss 3.412  lr 9.8e-04  grad norm 1.21  18,400 tokens/s  0.111 s/step  9 s left``."""
+def metrics_line(row: Mapping[str, Any], step_seconds: float | None = None) -> str:
+    """``iteration 20/100  loss 3.412  lr 9.8e-04  grad norm 1.21  18,400 tokens/s  0.111 s/step  9 s left``.
+
+    Args:
+        step_seconds: what the steps that are left will take each; None leaves the time left out.
+    """
     parts = [
         f"iteration {row['iteration']}" + (f"/{row['train_iters']}" if row.get("train_iters") else ""),
         _figure("loss ", row.get("loss"), ".4g", keep_zeros=True),
@@ -41,17 +49,17 @@ def metrics_line(row: Mapping[str, Any]) -> str:
         _figure("grad norm ", row.get("grad_norm"), ".3g"),
         _figure("", row.get("tokens_per_second"), ",.0f", " tokens/s"),
         _figure("", row.get("step_seconds"), ".3g", " s/step"),
-        time_left(row),
+        time_left(row, step_seconds),
     ]
     return "  ".join(part for part in parts if part)
 
 
-def time_left(row: Mapping[str, Any]) -> str:
-    """``9 s left``, if the rest goes as this step did; empty when nothing is left or known."""
-    seconds, last, done = row.get("step_seconds"), row.get("train_iters"), row.get("iteration")
-    if not isinstance(seconds, int | float) or not last or not done or done >= last:
+def time_left(row: Mapping[str, Any], step_seconds: float | None) -> str:
+    """``9 s left``; empty when nothing is left or known."""
+    last, done = row.get("train_iters"), row.get("iteration")
+    if step_seconds is None or not last or not done or done >= last:
         return ""
-    return f"{duration((last - done) * seconds)} left"
+    return f"{duration((last - done) * step_seconds)} left"
 
 
 def progress_line(event: Event) -> str:

@@ -9,7 +9,7 @@ metrics   ``row``, as `primus_core.log.metrics` defines it
 progress  ``what``, ``done``, ``total`` (null: unknown), ``unit``
 notice    ``topic``, ``text``
 phase     ``name``
-failure   ``type``, ``text``, ``traceback``: the exception that ends the rank
+failure   ``type``, ``text``, ``traceback``, ``problems``: the exception that ends the rank
 patches   ``results``: the ledger of the patches
 result    ``value``: what the task's entry returned
 ========  ===================================================================================

@@ -62,6 +62,7 @@ def apply_patches(plan: RunPlan, rank: RankContext) -> Applied:
             is not in `RunPlan.allowed_drift`, or a replacement fails.
         DependencyError: a library's version is outside ``requires``, or a module or factory is missing.
     """
+    rank.phase("patch")  # a back end may have said that it imports its library before
     specs = ordered(plan.translation.patches if plan.translation else ())
     check_targets([spec for spec in specs if not not_needed(spec, plan.target.accelerator)])
     run = _Application(plan, rank)

@@ -8,6 +8,7 @@ from typing import Any
 from primus_core.log import console
 from primus_core.log.events import Event, decode, encode, to_json
 from primus_core.log.levels import strength
+from primus_core.log.pace import Pace
 from primus_core.log.records import Origin, body, head, one_line
 from primus_core.log.thinning import Thinning
 from primus_core.rank.files import LogFiles
@@ -29,6 +30,7 @@ class Router:
         self._terminal = terminal
         self._state = state
         self._thinning = Thinning()
+        self._pace = Pace()
         self._warned_of_disk = False
 
     def stream(self, source: str, lines: list[bytes]) -> None:
@@ -51,8 +53,10 @@ class Router:
                 self.event(event)
 
     def event(self, event: Event) -> None:
-        self._state.follow(event)
         kind = event["kind"]
+        if kind == "phase" and event["name"] == self._state.phase:
+            return
+        self._state.follow(event)
         if kind == "record":
             self._record(event)
         elif kind == "metrics":
@@ -75,7 +79,7 @@ class Router:
     def _metrics(self, event: Event) -> None:
         row = event["row"]
         self._files.append_metrics(self._brief.redact(to_json(row)) + "\n")
-        self._write("info", console.metrics_line(row), _OWN, {}, row["time"])
+        self._write("info", console.metrics_line(row, self._pace.follow(row)), _OWN, {}, row["time"])
         self._show(event, wanted=self._brief.reports_metrics and row.get("loss") is not None)
 
     def _write(self, level: str, event: str, source: str, values: Event, seconds: float) -> None:
@@ -100,7 +104,7 @@ class Router:
         if self._brief.forwards_events:
             self._terminal.put(self._brief.redact(encode(named).decode("ascii")).encode("ascii"))
         elif self._thinning.shows(event):
-            text = console.line(named)
+            text = console.line(named, self._pace.step_seconds)
             if text is not None:
                 self._terminal.put(self._brief.redact(text).encode("utf-8", "backslashreplace") + b"\n")
 

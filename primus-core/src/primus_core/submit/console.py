@@ -9,6 +9,7 @@ from typing import TextIO
 
 from primus_core.log import console as looks
 from primus_core.log.events import Event
+from primus_core.log.pace import Pace
 from primus_core.log.thinning import Thinning
 
 _ERASE = "\r\x1b[K"
@@ -28,6 +29,7 @@ class Console:
         self._shown: tuple[str, ...] = ()
         """The live line, the longest text first."""
         self._thinning = Thinning()
+        self._pace = Pace()
 
     @classmethod
     def on(cls, stream: TextIO, env: Mapping[str, str]) -> Console:
@@ -36,12 +38,14 @@ class Console:
 
     def event(self, event: Event) -> None:
         """Show an event, if it is of a kind that the console shows."""
-        text = looks.line(event)
+        if event.get("kind") == "metrics":
+            self._pace.follow(event["row"])
+        text = looks.line(event, self._pace.step_seconds)
         if text is None:
             return
         if self._live and event["kind"] in ("metrics", "progress"):
             finished = event["kind"] == "progress" and event["done"] == event.get("total")
-            self._shown = () if finished else (text, _shorter(event, text))
+            self._shown = () if finished else (text, self._shorter(event, text))
             self._write(_ERASE + self._row())
         elif self._live or self._thinning.shows(event):
             self.line(text)
@@ -64,6 +68,12 @@ class Console:
         fitting = (text for text in self._shown if len(text) <= room)
         return next(fitting, self._shown[-1][: max(0, room - 1)] + "…")
 
+    def _shorter(self, event: Event, text: str) -> str:
+        """Metrics for a narrow terminal: what tells how far the run is, and how it goes."""
+        if event["kind"] != "metrics":
+            return text
+        return looks.metrics_line({**event["row"], "lr": None, "grad_norm": None}, self._pace.step_seconds)
+
     def _width(self) -> int:
         if self._stream is not None:
             with contextlib.suppress(OSError, ValueError):  # a stream without a terminal behind it
@@ -78,10 +88,3 @@ class Console:
             self._stream.flush()
         except (OSError, ValueError):  # the reader has gone
             self._stream = None
-
-
-def _shorter(event: Event, text: str) -> str:
-    """Metrics for a narrow terminal: what tells how far the run is, and how it goes."""
-    if event["kind"] != "metrics":
-        return text
-    return looks.metrics_line({**event["row"], "lr": None, "grad_norm": None})
