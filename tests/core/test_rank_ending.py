@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.outcome import Problem
 from tests.core.rankruns import Ranks, wait_for
 from tests.core.tasks.rank_tasks import helper_commands
 
@@ -87,6 +88,20 @@ def test_an_exception_is_reported(ranks: Ranks, entry: str, code: int, kind: str
     assert len(ended.log("error").splitlines()) == 1
 
 
+def test_problems_that_primus_explains_are_in_the_report(ranks: Ranks) -> None:
+    """What, where, why and remedy of each of several problems are kept apart, and each is a line of the console."""
+    ended = ranks.run("refuses_twice")
+    failure = ended.report.failure
+    assert failure is not None
+    assert failure.problems == (Problem(what="one", why="because\nof this"), Problem(what="two", where="key"))
+    assert failure.text == "one\nbecause\nof this\nkey: two"
+    assert ended.stdout.splitlines()[-2:] == [
+        r'error, rank 0: ConfigError: one why="because\nof this"',
+        "error, rank 0: RunError: key: two",
+    ]
+    assert ended.code == 2
+
+
 def test_torchrun_is_told_the_reason(ranks: Ranks, tmp_path: Path) -> None:
     """The error file has message, traceback and whole-second time in torchrun's layout."""
     ended = ranks.run("raises", TORCHELASTIC_ERROR_FILE=str(tmp_path / "error.json"))
@@ -122,6 +137,21 @@ def test_a_child_that_does_not_end_is_killed_in_time(ranks: Ranks) -> None:
     assert 0.9 < time.monotonic() - began < 15
     assert (ended.code, ended.report.signal, ended.report.signalled_first) == (137, "SIGKILL", True)
     assert "did not end in time after SIGTERM" in ended.log("error")
+
+
+@pytest.mark.parametrize(("leave", "result"), [(False, {"loss": 2.5}), (True, {})])
+def test_a_child_that_hangs_after_its_work_is_ended_and_its_result_stands(
+    ranks: Ranks, leave: bool, result: dict[str, float]
+) -> None:
+    """An interpreter that does not shut down is killed in time and named in a warning; that is no failure."""
+    plan = ranks.plan("hangs_at_the_end", arguments={"leave": leave})
+    error_file = ranks.folder / "error.json"
+    ended = ranks.run(plan, PRIMUS_SHUTDOWN_SECONDS="0.5", TORCHELASTIC_ERROR_FILE=str(error_file))
+    report = ended.report
+    assert (ended.code, report.exit_code, report.signal, report.phase) == (0, 0, None, "done")
+    assert (report.result, report.failure) == (result, None)
+    assert "warning, rank 0: the work is done, but the process did not end by itself" in ended.stdout
+    assert not error_file.exists()
 
 
 def test_ctrl_c_leaves_nothing_running(ranks: Ranks) -> None:

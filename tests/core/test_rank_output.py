@@ -49,6 +49,14 @@ def test_events_are_forwarded_to_a_host_that_renders(ranks: Ranks) -> None:
     assert all(event["rank"] == 0 and event["host"] for event in events)
 
 
+def test_a_phase_is_told_when_it_changes(ranks: Ranks) -> None:
+    """A task that says its phase again and again does not repeat itself on the way to the console."""
+    lines = ranks.run("repeats_its_phase", PRIMUS_CONSOLE="events").stdout.removesuffix("\n").split("\n")
+    events = [json.loads(line[1:]) for line in lines]
+    names = [event["name"] for event in events if event["kind"] == "phase"]
+    assert names == ["preflight", "import", "script", "save", "script", "done"]
+
+
 def test_log_lines_have_fixed_columns(ranks: Ranks) -> None:
     """Each line says UTC time, run, host, rank, module, level, source, event and values."""
     lines = ranks.run("works").log("debug").splitlines()

@@ -11,7 +11,7 @@ from primus_core import report
 from primus_core.codec import to_json
 from primus_core.errors import ConfigError
 from primus_core.files import write_atomic
-from primus_core.outcome import Failure, RankReport, RunReport
+from primus_core.outcome import Failure, Problem, RankReport, RunReport
 from primus_core.plan import Job, RunPlan, Target, Task
 from primus_core.rundir import RunDir
 
@@ -89,6 +89,45 @@ def test_when_all_failed_in_consequence_the_earliest_is_shown(plan: RunPlan) -> 
     )
     assert run.first_failure == 1
     assert "2 other ranks ended in consequence; no report from rank 2" in report.screen(run, plan)
+
+
+def test_a_failure_that_primus_explains_looks_like_an_error_of_the_command(plan: RunPlan) -> None:
+    """What, where, why and remedy stand on the screen as `primus` itself shows them, without the rank's last lines."""
+    problem = Problem(what="the file is damaged", where="a.jsonl:7", why="no JSON\nat all", remedy="write it again")
+    failure = Failure(type="RunError", text="a.jsonl:7: the file is damaged\nno JSON", problems=(problem,))
+    one = rank(0, 3, phase="data", failure=failure, last_lines=("noise",))
+    screen = report.screen(merged(plan, one, rank(1), rank(2), rank(3)), plan)
+    assert screen.splitlines() == [
+        "error: rank 0 failed: the file is damaged",
+        "  at:  a.jsonl:7",
+        "  why: no JSON",
+        "       at all",
+        "  try: write it again",
+        "  in:  data, on node-0, 1 min 00 s after its start",
+        f"  log: {Path(plan.run_dir).parents[1]}/logs/pre/rank-0/debug.log",
+    ]
+
+
+def test_many_problems_of_a_rank_stay_one_screen(plan: RunPlan) -> None:
+    """Eight problems are shown and the others counted; a long explanation is cut."""
+    long = "\n".join(map(str, range(100)))
+    problems = tuple(Problem(what=f"problem {n}", why=long if n == 0 else "") for n in range(20))
+    one = rank(0, 2, failure=Failure(type="ErrorGroup", text="", problems=problems))
+    lines = report.screen(merged(plan, one, rank(1), rank(2), rank(3)), plan).splitlines()
+    assert [line for line in lines if line.startswith("error:")] == [
+        f"error: rank 0 failed: problem {n}" for n in range(8)
+    ]
+    assert "... and 12 more" in lines
+    assert len(lines) < 30
+
+
+def test_an_explained_failure_is_a_cause_whatever_its_words(plan: RunPlan) -> None:
+    """A rank that could not fetch a tokenizer is to blame for the peers that lost it, not the other way round."""
+    problem = Problem(what="the hub cannot be asked", why="Connection reset by peer")
+    fetching = Failure(type="DependencyError", text="the hub ...\nConnection reset by peer", problems=(problem,))
+    lost = failing(1, "DistBackendError", "Connection closed by peer", ended=80.0)
+    run = merged(plan, rank(0, 1, 90.0, failure=fetching), lost, rank(2), rank(3))
+    assert (run.first_failure, run.exit_code) == (0, 1)
 
 
 @pytest.mark.parametrize(

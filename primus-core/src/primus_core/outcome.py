@@ -73,12 +73,24 @@ class PatchReport:
 
 
 @frozen(kw_only=True)
+class Problem:
+    """A failure that Primus itself explains; the fields of a `primus_core.errors.PrimusError`."""
+
+    what: str
+    where: str = ""
+    why: str = ""
+    remedy: str = ""
+
+
+@frozen(kw_only=True)
 class Failure:
     """The exception that ended a rank."""
 
     type: str
     text: str
     traceback: str = ""
+    problems: tuple[Problem, ...] = ()
+    """Empty for an exception that is not Primus' own."""
 
 
 @frozen(kw_only=True)

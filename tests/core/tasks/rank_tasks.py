@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import logging
 import multiprocessing
@@ -18,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from primus_core.contract import RankContext
-from primus_core.errors import ConfigError
+from primus_core.errors import ConfigError, ErrorGroup, RunError
 from primus_core.plan import RunPlan
 
 ROW = {"iteration": 1, "train_iters": 3, "loss": 2.5, "lr": 1e-3, "tokens_per_second": 1000.0, "step_seconds": 0.5}
@@ -84,6 +85,24 @@ def raises(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 
 def refuses(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     raise ConfigError("vocabulary too large", where="exp.yaml:7", why="300 > 256", remedy="use another tokenizer")
+
+
+def refuses_twice(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    raise ErrorGroup([ConfigError("one", why="because\nof this"), RunError("two", where="key")])
+
+
+def hangs_at_the_end(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Do the work, and leave something that keeps the interpreter from ending."""
+    atexit.register(time.sleep, 60)
+    if plan.task.arguments.get("leave"):
+        sys.exit(0)
+    return {"loss": 2.5}
+
+
+def repeats_its_phase(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    for name in ("script", "script", "save", "save", "script"):
+        rank.phase(name)
+    return {}
 
 
 def returns_nothing(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:

@@ -16,6 +16,8 @@ from primus_core.rank.stacks import Stacks
 
 _ORPHANED = 125
 _TRACEBACK_CHARACTERS = 16000
+_EXPLAINED = ("what", "where", "why", "remedy")
+"""The fields of `primus_core.outcome.Problem`."""
 
 
 def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int) -> int:
@@ -30,6 +32,7 @@ def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int) -> 
     if code != 0:
         streams.flush()
         os._exit(code)
+    emitter.emit({"kind": "phase", "name": "done"})
     return code
 
 
@@ -80,16 +83,30 @@ def _die_of(number: signal.Signals) -> int:
 
 
 def _report(emitter: Emitter, error: BaseException) -> None:
-    name = type(error).__name__
-    text = _explain(error) if isinstance(error, PrimusError) else str(error)
     trace = "".join(traceback.format_exception(error))
-    failure = {"type": name, "text": text, "traceback": trace[-_TRACEBACK_CHARACTERS:]}
-    emitter.record("error", f"{name}: {text}", "primus", {"traceback": trace})
-    emitter.emit({"kind": "failure", **failure})
+    problems = _problems(error)
+    for one in problems:
+        values = {name: text for name, text in (("why", one.why), ("remedy", one.remedy)) if text}
+        emitter.record("error", f"{type(one).__name__}: {one}", "primus", {**values, "traceback": trace})
+    if not problems:
+        emitter.record("error", f"{type(error).__name__}: {error}", "primus", {"traceback": trace})
+    emitter.emit(
+        {
+            "kind": "failure",
+            "type": type(error).__name__,
+            "text": "\n".join(map(_explain, problems)) or str(error),
+            "traceback": trace[-_TRACEBACK_CHARACTERS:],
+            "problems": [{name: getattr(one, name) for name in _EXPLAINED} for one in problems],
+        }
+    )
+
+
+def _problems(error: BaseException) -> list[PrimusError]:
+    """The failures that Primus itself explains; none for any other exception."""
+    if isinstance(error, ErrorGroup):
+        return [problem for one in error.errors for problem in _problems(one)]
+    return [error] if isinstance(error, PrimusError) else []
 
 
 def _explain(error: PrimusError) -> str:
-    """The screen of an error as text: what, why and remedy of each problem."""
-    if isinstance(error, ErrorGroup):
-        return "\n".join(_explain(one) for one in error.errors)
     return "\n".join(part for part in (str(error), error.why, error.remedy) if part)

@@ -32,11 +32,11 @@ class Ending(NamedTuple):
     stack: str
     """What faulthandler wrote when the child crashed."""
 
-    def failure(self, state: State) -> Mapping[str, str] | None:
+    def failure(self, state: State) -> Mapping[str, Any] | None:
         """The exception, or the crash as if it were one."""
         if state.failure is None and self.signal in _FATAL:
             text = self.stack.partition("\n")[0] or f"killed by {self.signal}"
-            return {"type": str(self.signal), "text": text, "traceback": self.stack}
+            return {"type": str(self.signal), "text": text, "traceback": self.stack, "problems": []}
         return state.failure
 
     def describe(self, state: State) -> str:
@@ -96,8 +96,9 @@ def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) 
     if os.path.exists(path):
         return
     what = ending.describe(state)
-    consequence = ending.told_to_end is not None or lost_peer(what)
     failure = ending.failure(state)
+    explained = failure is not None and failure["problems"]
+    consequence = ending.told_to_end is not None or (lost_peer(what) and not explained)
     trace = failure["traceback"] if failure else "\n".join([what, *state.last_lines[-8:]])
     info = {
         "py_callstack": f"{trace}\nreport: {brief.rank_file('.json')}",

@@ -20,9 +20,12 @@ from primus_core.rank.stacks import Stacks
 from primus_core.rank.state import State
 from primus_core.rank.supervisor import Supervisor
 from primus_core.rank.terminal import Terminal
+from primus_core.screens import problem_lines
 
 _TORCHRUN_PATIENCE = 30.0
 _SHARE = 2 / 3
+_SHUTDOWN_SECONDS = 30.0
+"""Less than the 300 s that torchrun waits for the other nodes at the end."""
 
 
 def main(argv: Sequence[str], env: MutableMapping[str, str]) -> int:
@@ -31,7 +34,7 @@ def main(argv: Sequence[str], env: MutableMapping[str, str]) -> int:
         brief = _read(argv, env)
         stacks, files = _open_files(brief)
     except PrimusError as error:
-        sys.stderr.write(_screen(error))
+        sys.stderr.write("".join(f"{line}\n" for line in problem_lines([error])))
         return error.exit_code
     channels = Channels.open()
     signals.block()
@@ -90,16 +93,25 @@ def _supervise(
         channels=channels,
         stacks=stacks,
         error_file=env.get("TORCHELASTIC_ERROR_FILE"),
+        shutdown=shutdown_seconds(env),
     ).run()
 
 
 def grace_seconds(env: MutableMapping[str, str]) -> float:
     """How long a child may take to end: less than torchrun waits for us, so that there is time left for the report."""
+    return max(_seconds(env, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _TORCHRUN_PATIENCE) * _SHARE, 0.1)
+
+
+def shutdown_seconds(env: MutableMapping[str, str]) -> float:
+    """How long the process of a child whose work is done may take to end, from PRIMUS_SHUTDOWN_SECONDS."""
+    return max(_seconds(env, "PRIMUS_SHUTDOWN_SECONDS", _SHUTDOWN_SECONDS), 0.1)
+
+
+def _seconds(env: MutableMapping[str, str], name: str, default: float) -> float:
     try:
-        patience = float(env.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _TORCHRUN_PATIENCE))
+        return float(env.get(name, default))
     except ValueError:
-        patience = _TORCHRUN_PATIENCE
-    return max(patience * _SHARE, 0.1)
+        return default
 
 
 def _join_group(pid: int) -> None:
@@ -108,7 +120,3 @@ def _join_group(pid: int) -> None:
         os.setpgid(pid, pid)
     except (PermissionError, ProcessLookupError):  # the child did it and executed a program, or has ended
         return
-
-
-def _screen(error: PrimusError) -> str:
-    return "".join(f"{line}\n" for line in (f"error: {error}", error.why, error.remedy) if line)

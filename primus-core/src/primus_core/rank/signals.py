@@ -35,10 +35,11 @@ class Forwarder:
         self._handle = os.pidfd_open(child)
         self._grace = grace
         self._last: dict[int, float] = {}
+        self._waits = True
         self.told_to_end: str | None = None
         """The first signal that asked the rank to end."""
         self.killed_late = False
-        """The rank was still there after the grace period."""
+        """The rank was still there when it should have ended."""
 
     @property
     def handle(self) -> int:
@@ -51,8 +52,15 @@ class Forwarder:
         signal.signal(signal.SIGALRM, self._kill)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
+    def work_done(self, seconds: float) -> None:
+        """The child has nothing to do but to end: kill it if that takes longer. Only the first call counts."""
+        if self._waits and self.told_to_end is None:
+            self._waits = False
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
     def child_ended(self) -> None:
         """Stop the grace period."""
+        self._waits = False
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _forward(self, number: int, frame: FrameType | None) -> None:

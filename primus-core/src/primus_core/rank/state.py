@@ -18,7 +18,7 @@ class State:
     def __init__(self) -> None:
         self.phase = "start"
         self.iteration: int | None = None
-        self.failure: Mapping[str, str] | None = None
+        self.failure: Mapping[str, Any] | None = None
         self.patches: list[Mapping[str, Any]] = []
         self.result: Mapping[str, Any] = {}
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -30,7 +30,7 @@ class State:
         elif kind == "metrics":
             self.iteration = event["row"]["iteration"]
         elif kind == "failure":
-            self.failure = {name: event[name] for name in ("type", "text", "traceback")}
+            self.failure = {name: event[name] for name in ("type", "text", "traceback", "problems")}
         elif kind == "patches":
             self.patches = event["results"]
         elif kind == "result":
@@ -39,6 +39,11 @@ class State:
     def said(self, lines: list[str]) -> None:
         """Remember the latest lines of the child's log and output."""
         self._tail.extend(line[:_TAIL_CHARACTERS] for line in lines[-_TAIL_LINES:])
+
+    @property
+    def done(self) -> bool:
+        """The rank did its work; only the end of its process is missing."""
+        return self.phase == "done"
 
     @property
     def last_lines(self) -> list[str]:

@@ -49,7 +49,6 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     rank.phase(plan.task.kind)
     result = call(plan, rank)
     emitter.emit({"kind": "result", "value": result})
-    rank.phase("done")
 
 
 def _check(findings: Sequence[Finding], rank: RankContext) -> None:

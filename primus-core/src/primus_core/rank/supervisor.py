@@ -26,6 +26,7 @@ class Supervisor:
 
     Args:
         error_file: where torchrun looks for the reason of a failure.
+        shutdown: seconds that the child may take to end when its work is done.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Supervisor:
         channels: Channels,
         stacks: Stacks,
         error_file: str | None,
+        shutdown: float,
     ) -> None:
         self._brief = brief
         self._host = host
@@ -51,6 +53,7 @@ class Supervisor:
         self._child = child
         self._stacks = stacks
         self._error_file = error_file
+        self._shutdown = shutdown
         self._started = time.time()
         self._ending: Ending | None = None
         self._readers = {
@@ -101,6 +104,8 @@ class Supervisor:
     def _deliver(self, reader: LineReader, lines: list[bytes]) -> None:
         if reader.source == "events":
             self._router.events(lines)
+            if self._state.done:
+                self._forwarder.work_done(self._shutdown)
         else:
             self._router.stream(reader.source, lines)
 
@@ -111,7 +116,7 @@ class Supervisor:
         self._poll.unregister(self._forwarder.handle)
         self._drain()
         self._ending = ending_of(
-            status,
+            0 if self._stood_in_the_way else status,
             told_to_end=self._forwarder.told_to_end,
             started=self._started,
             ended=time.time(),
@@ -131,11 +136,19 @@ class Supervisor:
         if ending.exit_code and self._state.failure is None:
             level = "info" if ending.told_to_end else "error"
             self._router.record(level, ending.describe(self._state), told_to_end=ending.told_to_end)
-        if self._forwarder.killed_late:
+        if self._stood_in_the_way:
+            text = "the work is done, but the process did not end by itself and was killed; the result stands"
+            self._router.record("warning", text, waited_seconds=self._shutdown)
+        elif self._forwarder.killed_late:
             self._router.record("error", f"did not end in time after {ending.told_to_end}, so it was killed")
         write_report(self._brief, self._host, self._state, ending)
         if ending.exit_code and self._error_file:
             write_torchrun_error(self._error_file, self._brief, self._state, ending)
+
+    @property
+    def _stood_in_the_way(self) -> bool:
+        """The child did its work, hung while its interpreter shut down, and was killed: that is no failure."""
+        return self._forwarder.killed_late and self._state.done
 
     def _linger(self) -> None:
         """Give helper processes of the child a moment to end by themselves, and read what they still write."""

@@ -67,7 +67,8 @@ def first_failure(ranks: Iterable[RankReport]) -> RankReport | None:
 
 def in_consequence(rank: RankReport) -> bool:
     """Whether a rank failed because another one did: it was told to end, or lost its peer."""
-    return rank.signalled_first or bool(rank.failure and lost_peer(rank.failure.text))
+    failure = rank.failure
+    return rank.signalled_first or bool(failure and not failure.problems and lost_peer(failure.text))
 
 
 def _read_rank(rundir: RunDir, rank: int) -> RankReport | None:

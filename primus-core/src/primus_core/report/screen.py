@@ -13,6 +13,7 @@ from primus_core.quantities import duration, memory_size
 from primus_core.report.launcher import launcher_lines
 from primus_core.report.merge import read
 from primus_core.rundir import RunDir
+from primus_core.screens import problem_lines
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
@@ -64,14 +65,24 @@ def _interrupted(report: RunReport, plan: RunPlan) -> list[str]:
 
 
 def _failure(report: RunReport, plan: RunPlan, rank: RankReport) -> list[str]:
-    where = rank.phase + (f", iteration {rank.iteration}" if rank.iteration is not None else "")
-    lines = [f"error: rank {rank.rank} failed: {_cause(rank)}"]
-    lines.append(f"  at:  {where}, on {rank.host}, {duration(rank.ended - rank.started)} after its start")
+    if rank.failure and rank.failure.problems:  # all is known: what the rank said last adds nothing
+        lines = [*problem_lines(rank.failure.problems, who=f"rank {rank.rank} failed"), f"  in:  {_moment(rank)}"]
+    else:
+        lines = _observed(rank)
+    return [*lines, *_others(report, plan), f"  log: {_logs(plan)}/rank-{rank.rank}/debug.log"]
+
+
+def _observed(rank: RankReport) -> list[str]:
+    """A failure that nobody explained: what can be seen from outside."""
+    lines = [f"error: rank {rank.rank} failed: {_cause(rank)}", f"  at:  {_moment(rank)}"]
     if rank.signal == "SIGKILL" and rank.peak_memory_bytes:
         lines.append(f"  why: it had used up to {memory_size(rank.peak_memory_bytes)} of memory")
-    lines += _quoted("its last lines", rank.last_lines)
-    lines += _others(report, plan)
-    return [*lines, f"  log: {_logs(plan)}/rank-{rank.rank}/debug.log"]
+    return lines + _quoted("its last lines", rank.last_lines)
+
+
+def _moment(rank: RankReport) -> str:
+    where = rank.phase + (f", iteration {rank.iteration}" if rank.iteration is not None else "")
+    return f"{where}, on {rank.host}, {duration(rank.ended - rank.started)} after its start"
 
 
 def _no_report(report: RunReport, plan: RunPlan) -> list[str]:
