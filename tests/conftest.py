@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ def _command(pid: int) -> str:
         return "ended"
 
 
-def _wait(done: object) -> None:
+def _wait(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _QUIET_SECONDS
-    while callable(done) and not done() and time.monotonic() < deadline:
+    while not done() and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -13,15 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from primus_core.data import indexed
-from primus_core.data.indexed import IndexedReader, IndexedWriter
+from primus_core.data.indexed import LONGEST, IndexedReader, IndexedWriter
 from primus_core.errors import RunError
 
 DOCUMENTS = [[1, 2, 3], [65_000 - 1], [], [7] * 1000, [0, 4]]
 
 
-def write(prefix: Path, documents: list[list[int]], vocab_size: int = 65_000) -> IndexedWriter:
-    with IndexedWriter(str(prefix), vocab_size) as writer:
+def write(
+    prefix: Path, documents: list[list[int]], vocab_size: int = 65_000, *, longest: int = LONGEST
+) -> IndexedWriter:
+    with IndexedWriter(str(prefix), vocab_size, longest=longest) as writer:
         for document in documents:
             for start in range(0, len(document), 300):
                 writer.append(np.array(document[start : start + 300]))
@@ -84,24 +85,20 @@ def test_our_reader_finds_every_document(tmp_path: Path) -> None:
         reader.document(0)[0] = 9
 
 
-def test_a_document_longer_than_a_sequence_may_be_stays_one_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_longer_than_a_sequence_may_be_stays_one_document(tmp_path: Path) -> None:
     """A document whose length does not fit the index is several sequences of one document."""
-    monkeypatch.setattr(indexed, "_LONGEST", 256)
-    write(tmp_path / "tokens", DOCUMENTS)
+    write(tmp_path / "tokens", DOCUMENTS, longest=256)
     reader = IndexedReader(str(tmp_path / "tokens"))
     assert max(reader.lengths) <= 256
     assert [reader.document(i).tolist() for i in range(len(reader))] == DOCUMENTS
 
 
-def test_a_large_file_is_sampled_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above the limit the look is spread from the first token to the last."""
-    write(tmp_path / "tokens", [[1] * 100_000 + [9]])
-    monkeypatch.setattr(indexed, "SCAN_WHOLE", 1000)
-    monkeypatch.setattr(indexed, "SCAN_SAMPLE", 1024 * 4)
+def test_a_large_file_is_sampled_evenly(tmp_path: Path) -> None:
+    """Above the limit the look is spread from the first token to the last, and leaves most tokens out."""
+    write(tmp_path / "tokens", [[1] * 30 + [11] + [1] * 100_000 + [9]])
     reader = IndexedReader(str(tmp_path / "tokens"))
-    assert reader.largest_token() == 9
+    assert reader.largest_token() == 11
+    assert reader.largest_token(whole=1000, sample=1024 * 4) == 9
 
 
 def test_nothing_written_is_read_as_nothing(tmp_path: Path) -> None:

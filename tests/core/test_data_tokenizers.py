@@ -60,11 +60,11 @@ def test_byte_level_tokens_are_the_bytes() -> None:
 
 
 def test_byte_level_is_quick() -> None:
-    """Five megabytes take well under a second."""
+    """Five megabytes take no more than a second of a processor."""
     tokenizer = load_tokenizer("bytes", None, NO_HUB)
-    started = time.monotonic()
+    started = time.process_time()
     (ids,) = tokenizer.encode(["x" * 5_000_000])
-    assert time.monotonic() - started < 0.5
+    assert time.process_time() - started < 1
     assert (len(ids), ids.dtype) == (5_000_000, np.uint16)
 
 

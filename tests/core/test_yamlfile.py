@@ -168,11 +168,11 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
     """Aliases that expand to more values than a configuration has are refused without expanding them."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
-    started = time.perf_counter()
+    started = time.process_time()
     error = refused("\n".join(lines))
     assert "more than 50000 values" in error.what
     assert error.where == "f.yaml:5"
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
 
 
 def test_a_tab_is_named() -> None:

@@ -25,7 +25,7 @@ VERSION = 1
 _HEAD = struct.Struct("<9sQBQQ")
 _TYPES: Mapping[int, Any] = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
 _CODES: Mapping[str, int] = {np.dtype(kind).name: code for code, kind in _TYPES.items()}
-_LONGEST = 1 << 30
+LONGEST = 1 << 30
 """Tokens of one sequence at most: its length must fit an int32. A longer document is several sequences."""
 _BUFFER = 1 << 20
 _SCAN_BLOCK = 1 << 24
@@ -46,13 +46,15 @@ class IndexedWriter:
     Args:
         prefix: path without ``.bin`` and ``.idx``.
         vocab_size: decides the type of the tokens.
+        longest: tokens of one sequence at most.
     """
 
-    def __init__(self, prefix: str, vocab_size: int) -> None:
+    def __init__(self, prefix: str, vocab_size: int, *, longest: int = LONGEST) -> None:
         self.prefix = prefix
         self.dtype = np.dtype(token_type(vocab_size))
         self.tokens = 0
         self.max_token = -1
+        self._longest = longest
         self._lengths = array("i")
         self._boundaries = array("q", [0])
         self._current = 0
@@ -64,9 +66,9 @@ class IndexedWriter:
 
     def append(self, tokens: NDArray[Any]) -> None:
         """Add tokens to the current document."""
-        for start in range(0, len(tokens), _LONGEST):
-            part = tokens[start : start + _LONGEST]
-            if self._current + len(part) > _LONGEST:
+        for start in range(0, len(tokens), self._longest):
+            part = tokens[start : start + self._longest]
+            if self._current + len(part) > self._longest:
                 self._end_sequence()
             self._bin.write(part.astype(self.dtype, copy=False).tobytes())
             self._current += len(part)
@@ -177,27 +179,27 @@ class IndexedReader:
         sequence: NDArray[Any] = np.frombuffer(self._data, dtype=self.dtype, count=count, offset=offset)
         return sequence
 
-    def largest_token(self) -> int:
-        """Largest token: of all up to `SCAN_WHOLE` bytes, else of `SCAN_SAMPLE` bytes, evenly spread; -1 for none.
+    def largest_token(self, *, whole: int = SCAN_WHOLE, sample: int = SCAN_SAMPLE) -> int:
+        """Largest token: of all up to ``whole`` bytes, else of ``sample`` bytes, evenly spread; -1 for none.
 
         Raises:
             RunError: a token is negative.
         """
         tokens = np.frombuffer(self._data, dtype=self.dtype, count=len(self._data) // self.dtype.itemsize)
         largest = -1
-        for block in _blocks(tokens):
+        for block in _blocks(tokens, whole, sample):
             smallest, largest = int(block.min()), max(largest, int(block.max()))
             if smallest < 0:
                 raise _broken(self.prefix + ".bin", f"it holds the token {smallest}")
         return largest
 
 
-def _blocks(tokens: NDArray[Any]) -> list[NDArray[Any]]:
+def _blocks(tokens: NDArray[Any], whole: int, sample: int) -> list[NDArray[Any]]:
     """Views of at most 16 M tokens that cover the tokens, or a sample of them."""
-    if tokens.nbytes <= SCAN_WHOLE:
+    if tokens.nbytes <= whole:
         return [tokens[at : at + _SCAN_BLOCK] for at in range(0, len(tokens), _SCAN_BLOCK)]
     looks = 1024
-    length = SCAN_SAMPLE // looks // tokens.itemsize
+    length = sample // looks // tokens.itemsize
     starts = np.linspace(0, len(tokens) - length, looks, dtype=np.int64)
     return [tokens[start : start + length] for start in starts]
 
