@@ -40,7 +40,7 @@ def absent(draft: Draft) -> Iterator[ConfigError]:
             yield ConfigError(
                 f"`{draft.asked.paths[name]}` names a path that does not exist: {value}",
                 where=str(draft.asked.leaves[name].origin),
-                why=f"it means {_absolute(value)}",
+                why="" if _absolute(value) == value else f"it means {_absolute(value)}",
                 remedy=f"correct the path, or remove `{draft.asked.paths[name]}`",
             )
 
