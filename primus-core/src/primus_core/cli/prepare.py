@@ -55,6 +55,7 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     module = only_module(experiment)
     settings = core_settings(module)
     request = _request(args, shell, plugins)
+    sections = check_sections(experiment, request.launcher)
     hosts = hooks.load_host(
         plugins,
         backend=module.framework,
@@ -80,7 +81,6 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         request=request,
         distributions=discovery.distributions(),
     )
-    sections = check_sections(experiment, request.launcher)
     findings = (*sections, *check_layout(plan), *hosts.preflight(plan, Where.SUBMIT))
     raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
     return Prepared(

@@ -12,6 +12,7 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Experiment, Module, Value
 from primus_core.plan import Accelerator, Job, RunPlan, Settings, Target, Task, Translation
 from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
+from primus_core.planning.launcheroptions import launcher_options
 from primus_core.planning.secrets import secret_names, split_secrets, without_secrets
 from primus_core.rundir import RunDir
 
@@ -71,15 +72,15 @@ def _ranks_per_node(experiment: Experiment, request: Request, kind: Accelerator,
     """``--nproc``, then the experiment's ``direct: gpus_per_node``, then the devices of the host."""
     if request.ranks_per_node is not None:
         return request.ranks_per_node
-    leaf = experiment.launchers.get("direct", {}).get("gpus_per_node")
-    if leaf is not None and leaf.value is not None:
-        if not isinstance(leaf.value, int) or isinstance(leaf.value, bool) or leaf.value < 1:
+    asked = launcher_options(experiment, "direct").get("gpus_per_node")
+    if isinstance(asked, int):
+        if asked < 1:
             raise ConfigError(
-                f"direct.gpus_per_node is {leaf.value!r}",
-                where=str(leaf.origin),
+                f"direct.gpus_per_node is {asked}",
+                where=str(experiment.launchers["direct"]["gpus_per_node"].origin),
                 remedy="give a number of ranks, 1 or more",
             )
-        return leaf.value
+        return asked
     if kind == "cpu":
         return 1
     return found.count if found.kind == kind and found.count else ASSUMED_PER_NODE
@@ -150,6 +151,6 @@ def _job(
 
 
 def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
-    options = {key: leaf.value for key, leaf in experiment.launchers.get(request.launcher, {}).items()}
+    options = launcher_options(experiment, request.launcher)
     given = {**request.shell, **_asked(experiment, request)}
     return {**options, **{option: given[name] for name, option in _MASTER.items() if given.get(name)}}
