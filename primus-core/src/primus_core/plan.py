@@ -123,6 +123,7 @@ class PatchSpec:
         after: ids that must be applied earlier.
         when: accelerators it is needed on; empty: every one.
         python: versions of the rank's interpreter that need it, e.g. ``<3.12``; empty: every one.
+        condition: what of the experiment made the back end plan it, e.g. ``num_experts is set``; empty: nothing.
     """
 
     id: str
@@ -134,6 +135,7 @@ class PatchSpec:
     after: tuple[str, ...] = ()
     when: tuple[Accelerator, ...] = ()
     python: str = ""
+    condition: str = ""
 
 
 @frozen(kw_only=True)

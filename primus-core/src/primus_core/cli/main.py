@@ -18,6 +18,7 @@ Command = Callable[[Sequence[str], Mapping[str, str]], int]
 COMMANDS = {
     "run": "train a model from an experiment file",
     "plan": "write the plan of a run without starting it",
+    "patches": "list what a run would patch in the library's code, and why",
     "plugins": "list the installed plugins",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",
     "direct": "`direct [options] -- COMMAND`, on this host with torchrun",
@@ -37,7 +38,8 @@ options:
   --version   print the version
   -h, --help  print this; `primus COMMAND --help` explains a command
 
-exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or configuration, 3 the run failed"""
+exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or configuration, 3 the run failed,
+            128 + number of the signal that ended it"""
 
 _OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 
