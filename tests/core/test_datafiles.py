@@ -303,6 +303,11 @@ def test_contradicting_parameters_are_refused(corpus: Path, params: dict[str, Va
         ),
         ({"tokenizer_type": "Llama2Tokenizer", "tokenizer_model": "empty.txt"}, "is empty", ""),
         ({"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": "t.model"}, "another format", "SentencePiece"),
+        (
+            {"tokenizer_type": "ByteLevelTokenizer", "tokenizer_model": "t.model"},
+            "ByteLevelTokenizer reads no tokenizer_model",
+            "SentencePieceTokenizer",
+        ),
     ],
 )
 def test_an_unusable_tokenizer_is_refused(corpus: Path, params: dict[str, Value], what: str, remedy: str) -> None:

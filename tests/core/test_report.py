@@ -190,13 +190,21 @@ def test_a_launcher_that_fails_after_the_ranks_is_told(plan: RunPlan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("iteration", "where"), [(7, "interrupted after iteration 7"), (None, "interrupted before the first iteration")]
+    ("iteration", "where"),
+    [(7, "interrupted after iteration 7, by SIGINT"), (None, "interrupted before the first iteration, by SIGINT")],
 )
 def test_an_interrupted_run_says_so(plan: RunPlan, iteration: int | None, where: str) -> None:
     """After Ctrl-C the screen does not speak of a failure."""
     stopped = rank(0, 130, signal="SIGINT", signalled_first=True, iteration=iteration)
     run = evolve(merged(plan, stopped, *map(rank, (1, 2, 3))), exit_code=130)
     assert report.screen(run, plan).splitlines()[0] == where
+
+
+def test_a_killed_launcher_is_the_cause(plan: RunPlan) -> None:
+    """Ranks that had to end because their launcher was killed are not blamed for it."""
+    ended = [rank(number, 143, signal="SIGTERM", signalled_first=True, iteration=5) for number in range(4)]
+    screen = report.screen(evolve(merged(plan, *ended), launcher_signal="SIGKILL"), plan)
+    assert screen.startswith("error: the launcher 'direct' was killed by SIGKILL\n  at:  train, iteration 5")
 
 
 def test_the_summary_reads_what_was_written(plan: RunPlan) -> None:

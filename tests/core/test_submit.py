@@ -74,7 +74,7 @@ def script(tmp_path: Path, plan: RunPlan) -> Script:
 
 def run(plan: RunPlan, *processes: Process, env: Mapping[str, str] = ENV) -> tuple[int, str]:
     stream = io.StringIO()
-    code = submit(Submission(processes=processes), plan, env=env, console=Console(stream, live=False))
+    code = submit(Submission(processes=processes), plan, env=env, console=Console(stream, live=False)).exit_code
     return code, stream.getvalue()
 
 
@@ -197,7 +197,7 @@ def test_the_launchers_files_are_written_before_it_starts(plan: RunPlan, script:
         plan,
         env=ENV,
         console=Console(io.StringIO(), live=False),
-    )
+    ).exit_code
     assert (code, host_log(plan)) == (0, "text\n")
 
 
@@ -230,7 +230,7 @@ from primus_core.plan import RunPlan, Submission
 from primus_core.submit import Console, submit
 plan = from_json(RunPlan, open(sys.argv[1]).read())
 submission = from_json(Submission, open(sys.argv[2]).read())
-sys.exit(submit(submission, plan, env=dict(os.environ), console=Console.on(sys.stdout, os.environ)))
+sys.exit(submit(submission, plan, env=dict(os.environ), console=Console.on(sys.stdout, os.environ)).exit_code)
 """
 
 
@@ -278,7 +278,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize(
     ("sent", "received", "code"),
-    [(signal.SIGINT, "SIGINT", 130), (signal.SIGTERM, "SIGTERM", 3), (signal.SIGHUP, "SIGTERM", 3)],
+    [(signal.SIGINT, "SIGINT", 130), (signal.SIGTERM, "SIGTERM", 143), (signal.SIGHUP, "SIGTERM", 129)],
 )
 def test_a_signal_reaches_the_launcher_once(
     plan: RunPlan,
@@ -293,7 +293,8 @@ def test_a_signal_reaches_the_launcher_once(
     child.send_signal(sent)
     shown, _ = child.communicate(timeout=20)
     assert child.returncode == code
-    assert shown.splitlines() == [f"{sent.name}: waiting for the ranks to end; Ctrl-C again kills them"]
+    again = " again" if sent == signal.SIGINT else ""
+    assert shown.splitlines() == [f"{sent.name}: waiting for the ranks to end; Ctrl-C{again} kills them"]
     assert host_log(plan).split("\n")[1:] == [f"got {received}", ""]
     assert not alive(int(host_log(plan).split()[0]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
@@ -25,6 +25,11 @@ class Origin:
     column: int = 0
     """1-based; 0 where a column has no meaning."""
     layer: Layer = "file"
+
+    @property
+    def strength(self) -> int:
+        """Place of the layer in their order: what has the larger number overrides what has the smaller."""
+        return get_args(Layer).index(self.layer)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file

@@ -131,4 +131,6 @@ class RunReport:
     ranks: tuple[RankReport, ...] = ()
     first_failure: int | None = None
     """The rank that failed first; None when none failed."""
+    launcher_signal: str | None = None
+    """The signal that killed the launcher, which nobody had asked to end."""
     result: Mapping[str, object] = field(factory=dict)

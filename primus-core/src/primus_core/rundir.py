@@ -8,10 +8,6 @@ from pathlib import Path
 
 from attrs import frozen
 
-from primus_core.files import write_atomic
-
-__all__ = ["RunDir", "new_run_id", "write_atomic"]
-
 
 @frozen
 class RunDir:

@@ -13,11 +13,6 @@ from primus_core.experiment import Leaf, Value
 from primus_core.parameters import Schema, check
 from primus_core.plan import Unused
 
-_STRENGTH = {
-    layer: rank
-    for rank, layer in enumerate(("default", "extends", "preset", "model", "file", "overrides", "command line"))
-}
-
 
 @frozen(kw_only=True)
 class Asked:
@@ -97,7 +92,7 @@ def _add_alias(names: _Names, alias: Alias, leaf: Leaf) -> None:
     if other is None:
         names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
         return
-    here, there = _STRENGTH[leaf.origin.layer], _STRENGTH[other.origin.layer]
+    here, there = leaf.origin.strength, other.origin.strength
     if leaf.value == other.value:
         names.unused.append(Unused(path=alias.name, why=f"says the same as `{alias.native}` ({other.origin})"))
     elif here > there:

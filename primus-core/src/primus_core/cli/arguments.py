@@ -13,7 +13,8 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one of our errors (exit 2, with a remedy)."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, remedy=f"`{self.prog} --help` lists the arguments")
+        # overrides may be left out, whatever argparse says of words that are parsed between options
+        raise ConfigError(message.replace(", key=value", ""), remedy=f"`{self.prog} --help` lists the arguments")
 
 
 def run_parser(prog: str, description: str) -> Parser:

@@ -10,7 +10,7 @@ from primus_core.cli.prepare import prepare
 from primus_core.cli.run import warn
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError
-from primus_core.rundir import write_atomic
+from primus_core.files import write_atomic
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:

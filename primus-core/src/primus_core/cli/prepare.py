@@ -44,6 +44,9 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     Raises:
         PrimusError: anything is wrong with arguments, experiment, plugins or layout.
     """
+    for folder in args.preset_path:
+        if not os.path.isdir(folder):
+            raise ConfigError(f"--preset-path {folder}: no such folder", remedy="check the path")
     plugins = discovery.scan()
     experiment = resolve(
         args.experiment,

@@ -12,10 +12,11 @@ from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError
+from primus_core.files import write_atomic
 from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
 from primus_core.plan import Process, RunPlan
-from primus_core.rundir import RunDir, write_atomic
+from primus_core.rundir import RunDir
 from primus_core.yamlfile import dump_experiment
 
 
@@ -56,9 +57,9 @@ def _write(prepared: Prepared) -> None:
 def _start(prepared: Prepared) -> int:
     from primus_core import report, submit  # here: a dry run does without them
 
-    code = submit.submit(prepared.submission, prepared.plan, env=prepared.env)
-    say(report.summary(prepared.plan))
-    return code
+    ended = submit.submit(prepared.submission, prepared.plan, env=prepared.env)
+    say(report.screen(ended, prepared.plan))
+    return ended.exit_code
 
 
 def _headline(plan: RunPlan) -> str:
@@ -83,7 +84,7 @@ def _warning(finding: Finding) -> str:
 def _dry_run(args: argparse.Namespace, prepared: Prepared) -> str:
     plan = prepared.plan
     patches = len(plan.translation.patches) if plan.translation else 0
-    commands = [shlex.join(plan_argv(args, plan)), *map(_command, prepared.submission.processes)]
+    commands = [f"{shlex.join(plan_argv(args, plan))} &&", *map(_command, prepared.submission.processes)]
     lines = [_headline(plan), topic_line("patches", f"{patches} planned")]
     lines += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
     return "\n".join([*lines, "", *commands])

@@ -95,9 +95,24 @@ def choose_tokenizer(params: Mapping[str, Leaf], cwd: str, *, has_text: bool) ->
     if family == "none" and has_text:
         why = "it only stands for the vocabulary of data that is tokenized already"
         raise ConfigError("NullTokenizer cannot tokenize text", where=where, why=why, remedy=_BYTES)
+    if family not in _FILES:
+        _refuse_model(params, name)
     model = _model(params, family, name, where, cwd) if family in _FILES else None
     bare = params.get("tokenizer_hf_no_include_special_tokens")
     return TokenizerChoice(type=name, family=family, model=model, special_tokens=bare is None or bare.value is not True)
+
+
+def _refuse_model(params: Mapping[str, Leaf], name: str) -> None:
+    """A model that was asked for after, or together with, a type that reads none would be ignored in silence."""
+    given, kind = params.get("tokenizer_model"), params.get("tokenizer_type")
+    if given is None or given.value in (None, "") or (kind and kind.origin.strength > given.origin.strength):
+        return
+    raise ConfigError(
+        f"{name} reads no tokenizer_model, and {given.value} is given",
+        where=str(given.origin),
+        why=f"tokenizer_type: {name} ({kind.origin if kind else 'default'})",
+        remedy="set tokenizer_type to HuggingFaceTokenizer (tokenizer.json) or SentencePieceTokenizer (.model)",
+    )
 
 
 def _text(params: Mapping[str, Leaf], key: str) -> str | None:

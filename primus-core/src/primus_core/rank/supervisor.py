@@ -170,6 +170,6 @@ class Supervisor:
         if killed:
             commands = [process.command for process in killed.values()]
             self._router.record(
-                "warning", f"killed {len(killed)} processes that the rank left behind", commands=commands
+                "info", f"killed {len(killed)} processes that the rank left behind", commands=commands
             )
         self._drain()

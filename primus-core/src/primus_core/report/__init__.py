@@ -2,6 +2,6 @@
 
 from primus_core.report.launcher import lacks_module, launcher_lines
 from primus_core.report.merge import clear, merge, read, write
-from primus_core.report.screen import INTERRUPTED, screen, summary
+from primus_core.report.screen import screen, summary
 
-__all__ = ["INTERRUPTED", "clear", "lacks_module", "launcher_lines", "merge", "read", "screen", "summary", "write"]
+__all__ = ["clear", "lacks_module", "launcher_lines", "merge", "read", "screen", "summary", "write"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from primus_core.errors import ExitCode
@@ -15,8 +16,8 @@ from primus_core.report.merge import read
 from primus_core.rundir import RunDir
 from primus_core.screens import problem_lines
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it: 128 + SIGINT."""
+_INTERRUPTED = 128
+"""A run that was told to end by a signal has 128 and the signal's number as its exit code, as shells have it."""
 _LINES = 8
 _WIDTH = 200
 _SIGNALS = {
@@ -39,7 +40,7 @@ def screen(report: RunReport, plan: RunPlan) -> str:
     """Several lines, without a newline at the end."""
     if report.exit_code == ExitCode.OK:
         return "\n".join(_success(report, plan))
-    if report.exit_code == INTERRUPTED:
+    if report.exit_code > _INTERRUPTED:
         return "\n".join(_interrupted(report, plan))
     first = next((rank for rank in report.ranks if rank.rank == report.first_failure), None)
     if first is not None:
@@ -61,11 +62,17 @@ def _success(report: RunReport, plan: RunPlan) -> list[str]:
 def _interrupted(report: RunReport, plan: RunPlan) -> list[str]:
     reached = max((rank.iteration for rank in report.ranks if rank.iteration is not None), default=None)
     where = "before the first iteration" if reached is None else f"after iteration {reached}"
-    return [topic_line("interrupted", where), topic_line("logs", _logs(plan))]
+    name = signal.Signals(report.exit_code - _INTERRUPTED).name
+    return [topic_line("interrupted", f"{where}, by {name}"), topic_line("logs", _logs(plan))]
 
 
 def _failure(report: RunReport, plan: RunPlan, rank: RankReport) -> list[str]:
-    if rank.failure and rank.failure.problems:  # all is known: what the rank said last adds nothing
+    if report.launcher_signal and rank.signalled_first:
+        lines = [
+            f"error: the launcher {plan.launcher!r} was killed by {report.launcher_signal}",
+            f"  at:  {_moment(rank)}",
+        ]
+    elif rank.failure and rank.failure.problems:  # all is known: what the rank said last adds nothing
         lines = [*problem_lines(rank.failure.problems, who=f"rank {rank.rank} failed"), f"  in:  {_moment(rank)}"]
     else:
         lines = _observed(rank)

@@ -40,6 +40,9 @@ class Console:
         """Show an event, if it is of a kind that the console shows."""
         if event.get("kind") == "metrics":
             self._pace.follow(event["row"])
+        if self._live and event.get("kind") == "phase":
+            self._phase(event["name"])
+            return
         text = looks.line(event, self._pace.step_seconds)
         if text is None:
             return
@@ -49,6 +52,12 @@ class Console:
             self._write(_ERASE + self._row())
         elif self._live or self._thinning.shows(event):
             self.line(text)
+
+    def _phase(self, name: str) -> None:
+        """What goes on while there are no figures yet, or none for a while."""
+        if name not in ("train", "done"):
+            self._shown = (looks.topic_line("now", name),)
+            self._write(_ERASE + self._row())
 
     def line(self, text: str) -> None:
         """Show a line that stays, above the live line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -22,7 +23,9 @@ EVENTS = {"PRIMUS_CONSOLE": "events"}
 """Tells the ranks' parents to send events instead of readable lines."""
 
 
-def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], console: Console | None = None) -> int:
+def submit(
+    submission: Submission, plan: RunPlan, *, env: Mapping[str, str], console: Console | None = None
+) -> RunReport:
     """Start the processes of a submission, show what they say, and wait for their end.
 
     Writes the submission's files, the launchers' own output (``submission/host-N.log``) and ``report.json``. When
@@ -33,8 +36,9 @@ def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], con
         console: default: standard output.
 
     Returns:
-        0 for success; 1, 2 or 3 as the rank that failed first says; 3 for one that was killed or left no report;
-        130 after Ctrl-C, unless every rank ended in good order.
+        The reports of all ranks, merged. Its exit code is 0 for success; 1, 2 or 3 as the rank that failed first
+        says; 3 for one that was killed or left no report; 128 and the signal's number for a run that was told to end,
+        unless every rank ended in good order.
 
     Raises:
         DependencyError: the launcher's program cannot be started, or submits and does not wait.
@@ -52,9 +56,6 @@ def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], con
         report.clear(rundir)
         _write_files(rundir, submission.files)
         ended = _supervise(submission, plan, rundir, env, console)
-        merged = report.merge(rundir, plan.target.world_size)
-        code = _exit_code(merged, ended, plan)
-        report.write(rundir, evolve(merged, exit_code=code))
     except OSError as error:
         raise RunError(
             "cannot write the run directory",
@@ -62,7 +63,14 @@ def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], con
             why=str(error),
             remedy="Make room, or choose another `workspace:`.",
         ) from error
-    return code
+    merged = report.merge(rundir, plan.target.world_size)
+    killed_by = signal.Signals(ended.killed).name if ended.killed else None
+    merged = evolve(merged, exit_code=_exit_code(merged, ended, plan), launcher_signal=killed_by)
+    try:
+        report.write(rundir, merged)
+    except OSError as error:  # what happened is told all the same
+        console.line(f"warning: {rundir.report} could not be written: {error}")
+    return merged
 
 
 def _supervise(
@@ -92,8 +100,8 @@ def _write_files(rundir: RunDir, files: Mapping[str, str]) -> None:
 def _exit_code(merged: RunReport, ended: Ended, plan: RunPlan) -> int:
     if merged.exit_code == ExitCode.OK and not any(ended.statuses):
         return ExitCode.OK
-    if ended.interrupted:
-        return report.INTERRUPTED
+    if ended.signal is not None:
+        return 128 + ended.signal
     if not merged.ranks and report.lacks_module(RunDir(Path(plan.run_dir))):
         return ExitCode.DEPENDENCY
     return merged.exit_code or ExitCode.RUNTIME

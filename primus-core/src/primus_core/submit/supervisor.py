@@ -37,8 +37,10 @@ class Ended:
 
     statuses: tuple[int, ...]
     """As `subprocess` reports them: negative for a signal."""
-    interrupted: bool
-    """The user asked for the end with Ctrl-C."""
+    signal: int | None
+    """The signal by which the user or the system asked for the end; None where nobody did."""
+    killed: int | None
+    """The signal that ended a process which nobody had asked to end."""
 
 
 @define
@@ -75,6 +77,7 @@ class Supervisor:
         self._deadline: float | None = None
         self._handlers: dict[int, Any] = {}
         self._others: list[int] = []
+        self._killed: int | None = None
 
     def __enter__(self) -> Supervisor:
         self._others = children(os.getpid())
@@ -109,10 +112,12 @@ class Supervisor:
         while self._running():
             self._read(_TICK_SECONDS)
             self._obey()
+        self._obey()  # a process that ended last may have been killed
         self._linger()
         return Ended(
             statuses=tuple(child.wait() for child in self._children),
-            interrupted=signal.SIGINT in self._signals,
+            signal=self._signals[0] if self._signals else None,
+            killed=self._killed,
         )
 
     def _start(self, number: int, process: Process, env: Mapping[str, str]) -> None:
@@ -173,9 +178,11 @@ class Supervisor:
         """What follows from a signal or from the failure of a process: a deadline for all, and then the end."""
         if self._deadline is None and self._signals:
             name = signal.Signals(self._signals[0]).name
-            self._on_notice(f"{name}: waiting for the ranks to end; Ctrl-C again kills them")
+            again = " again" if self._signals[0] == signal.SIGINT else ""
+            self._on_notice(f"{name}: waiting for the ranks to end; Ctrl-C{again} kills them")
             self._deadline = time.monotonic() + self._grace
         elif self._deadline is None and any(child.returncode for child in self._children):
+            self._killed = next((-child.returncode for child in self._children if (child.returncode or 0) < 0), None)
             self._tell_all(signal.SIGTERM)  # the processes of a submission belong together
             self._deadline = time.monotonic() + self._grace
         if self._impatient() or (self._deadline is not None and time.monotonic() > self._deadline):
