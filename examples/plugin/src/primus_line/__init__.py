@@ -1,0 +1,1 @@
+"""A back end, a launcher and a check for Primus."""
