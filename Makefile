@@ -9,7 +9,7 @@ PACKAGES := primus-core primus-backend-megatron primus-backend-torchtitan primus
 METADATA := constraints.txt $(PACKAGES:=/pyproject.toml)
 EXAMPLE ?= examples/llama-tiny.yaml
 
-.PHONY: help run setup test test-cluster lint unit clean
+.PHONY: help run setup test test-cluster lint unit benchmarks clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -48,6 +48,12 @@ unit: $(VENV)/.tested
 
 test-cluster: $(VENV)/.tested
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
+
+# figures of this machine; not part of the tests
+benchmarks: $(VENV)/.tested
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/logging_cost.py
+	$(BIN)/python benchmarks/overhead.py megatron
 
 clean:
 	rm -rf $(VENV) output dist

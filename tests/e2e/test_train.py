@@ -37,24 +37,24 @@ def losses(workspace: Path, rank: int = 0) -> dict[int, float]:
 
 def test_example_learns_on_two_ranks(primus: Primus, workspace: Path) -> None:
     """The example learns: two ranks, complete metrics of both, quiet console, checkpoint, report, exit 0."""
-    done = primus("run", EXAMPLE, "train_iters=40", "save_interval=40", timeout=300)
+    done = primus("run", EXAMPLE, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     noise = [line for line in done.stdout.splitlines() if line and not CONSOLE.match(line)]
     assert noise == []
     for rank in (0, 1):
         rows = metrics(workspace, rank)
-        assert [row["iteration"] for row in rows] == list(range(1, 41))
+        assert [row["iteration"] for row in rows] == list(range(1, 101))
         assert all(row["tokens_per_second"] > 0 and row["step_seconds"] > 0 and row["tflops"] > 0 for row in rows)
         assert all(row["memory_bytes"] > 1 << 20 and row["grad_norm"] > 0 and row["lr"] >= 0 for row in rows)
         assert {row["rank"] for row in rows} == {rank}
     values = losses(workspace)
     assert 5.3 < values[1] < 5.8
-    assert values[40] < values[1] - 1.5
+    assert sum(values[iteration] for iteration in range(91, 101)) / 10 < 3.0
     folder = workspace / "examples/me/llama-tiny"
-    assert (folder / "checkpoints/iter_0000040").is_dir()
+    assert (folder / "checkpoints/iter_0000100").is_dir()
     assert json.loads((folder / "runs/latest/report.json").read_text())["exit_code"] == 0
-    assert f"{values[40]:.3f}" in done.stdout
+    assert f"{values[100]:.3f}" in done.stdout
     log = (folder / "logs/pre_trainer/rank-0/debug.log").read_text()
     assert "stdout" in log
     assert "cpu" in log
