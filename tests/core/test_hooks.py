@@ -200,8 +200,10 @@ def test_findings_have_one_order_and_the_back_end_is_never_skipped(pair: Install
         (HEAD + "@host\ndef preflight_check(plan): raise ConfigError('x', why='your fault')", "configuration", "fault"),
         (HEAD + "@host\ndef preflight_check(plan): return ['text']", "dependency", "sequence of Finding"),
         (HEAD + "@host\ndef preflight_check(plan): return 7", "dependency", "sequence of Finding"),
+        (HEAD + "@host\ndef preflight_check(plan): return [Finding(check='check', severity='fatal', summary='x')]",
+         "dependency", "error, warning, info"),
     ],
-)
+)  # fmt: skip
 def test_a_preflight_plugin_that_fails_is_an_error_found(pair: Install, source: str, cause: str, evidence: str) -> None:
     """A check that cannot run is no reason to start: it is an error finding, and the other checks still report."""
     pair("f-check", "primus.preflight", source, "check")

@@ -30,6 +30,10 @@ def as_findings(info: PluginInfo, results: object) -> list[Finding]:
     for result in results if isinstance(results, list) else [results]:
         if not isinstance(result, (list, tuple)) or not all(isinstance(item, Finding) for item in result):
             raise wrong_result(info, "preflight_check", "a sequence of Finding", result)
+        for finding in result:
+            if finding.severity not in _SEVERITIES or finding.cause not in _CAUSES.values():
+                wanted = f"findings of severity {', '.join(_SEVERITIES)} and cause {', '.join(_CAUSES.values())}"
+                raise wrong_result(info, "preflight_check", wanted, finding)
         flat.extend(result)
     return flat
 
