@@ -167,14 +167,15 @@ class IndexedReader:
     def document(self, index: int) -> NDArray[Any]:
         """Tokens of one document, read-only; 0 <= index < len(reader)."""
         first, last = int(self._boundaries[index]), int(self._boundaries[index + 1])
-        parts = [self._sequence(number) for number in range(first, last)]
+        parts = [self.sequence(number) for number in range(first, last)]
         if len(parts) == 1:
             whole: NDArray[Any] = parts[0]
         else:
             whole = np.concatenate([np.empty(0, dtype=self.dtype), *parts])
         return whole
 
-    def _sequence(self, number: int) -> NDArray[Any]:
+    def sequence(self, number: int) -> NDArray[Any]:
+        """Tokens of one sequence, read-only; a document is one sequence, unless it is longer than that may be."""
         count, offset = int(self.lengths[number]), int(self._pointers[number])
         sequence: NDArray[Any] = np.frombuffer(self._data, dtype=self.dtype, count=count, offset=offset)
         return sequence
