@@ -21,6 +21,7 @@ GQA: dict[str, Value] = {"num_attention_heads": 32, "num_query_groups": 8, "hidd
 MOE: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 2}
 TP2: dict[str, Value] = {"tensor_model_parallel_size": 2}
 PP2: dict[str, Value] = {"pipeline_model_parallel_size": 2}
+VIRTUAL: dict[str, Value] = {"num_virtual_stages_per_pipeline_rank": 2}
 
 ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     "heads": (
@@ -91,8 +92,93 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         "virtual-stages",
         ["3 or more pipeline stages", "overlap_p2p_comm: false"],
     ),
+    "layers of an uneven end": (
+        {
+            **PP2,
+            "num_layers": 7,
+            "decoder_first_pipeline_num_layers": 3,
+            "num_virtual_stages_per_pipeline_rank": 2,
+            "global_batch_size": 4,
+        },
+        2,
+        "virtual-stages",
+        ["3 layers", "to 1 or 3"],
+    ),
+    "virtual stages by layers with an uneven end": (
+        {
+            **PP2,
+            "num_layers": 6,
+            "decoder_first_pipeline_num_layers": 2,
+            "num_layers_per_virtual_pipeline_stage": 2,
+            "global_batch_size": 4,
+        },
+        2,
+        "virtual-stages",
+        ["equal size", "set num_virtual_stages_per_pipeline_rank"],
+    ),
+    "uneven ends and counted embedding": (
+        {**PP2, "decoder_first_pipeline_num_layers": 1, "account_for_embedding_in_pipeline_split": True},
+        2,
+        "layers",
+        ["decoder_first_pipeline_num_layers: 1 (exp.yaml:", "account_for_embedding_in_pipeline_split: true"],
+    ),
+    "too few micro batches": (
+        {**PP2, **VIRTUAL},
+        2,
+        "virtual-stages",
+        ["a step has 1", "global_batch_size to 4", "global_batch_size: null"],
+    ),
+    "uneven micro batches": (
+        {**PP2, **VIRTUAL, "global_batch_size": 20},
+        4,
+        "virtual-stages",
+        ["a step has 5", "global_batch_size to 16 or 24"],
+    ),
+    "group of micro batches": (
+        {**PP2, **VIRTUAL, "global_batch_size": 8, "microbatch_group_size_per_vp_stage": 1},
+        2,
+        "virtual-stages",
+        ["microbatch_group_size_per_vp_stage to 2 or more"],
+    ),
+    "evaluated batch": (
+        {"eval_interval": 5, "eval_iters": 1, "eval_global_batch_size": 6},
+        2,
+        "evaluation",
+        ["eval_global_batch_size to 4 or 8", "eval_global_batch_size: 6 (exp.yaml:"],
+    ),
     "no experts": ({"expert_model_parallel_size": 2}, 2, "experts", ["without experts"]),
     "experts": ({**MOE, "expert_model_parallel_size": 3}, 3, "experts", ["8 experts", "2 or 4"]),
+    "features without experts": ({"moe_ffn_hidden_size": 64}, 1, "experts", ["without experts", "num_experts: null"]),
+    "groups of experts": (
+        {**MOE, "moe_router_num_groups": 3, "moe_router_group_topk": 1},
+        1,
+        "experts",
+        ["8 experts", "3 groups", "2 or 4"],
+    ),
+    "chosen groups without groups": (
+        {**MOE, "moe_router_group_topk": 1},
+        1,
+        "experts",
+        ["moe_router_num_groups to a divisor of 8"],
+    ),
+    "chosen groups of experts": (
+        {**MOE, "moe_router_topk": 4, "moe_router_num_groups": 4, "moe_router_group_topk": 1},
+        1,
+        "experts",
+        ["4 experts", "1 of 4 groups", "moe_router_group_topk to 2"],
+    ),
+    "shared experts": (
+        {
+            **MOE,
+            **TP2,
+            "sequence_parallel": True,
+            "add_bias_linear": False,
+            "moe_shared_expert_intermediate_size": 99,
+        },
+        2,
+        "tensor-parallel",
+        ["99 features of the shared experts"],
+    ),
     "chosen experts": ({**MOE, "moe_router_topk": 9}, 1, "experts", ["9 of 8"]),
     "experts and tensor parallel": (
         {**MOE, **TP2, "add_bias_linear": False},
@@ -180,8 +266,21 @@ LEGAL: dict[str, tuple[dict[str, Value], int]] = {
         },
         3,
     ),
-    "interleaved": ({**PP2, "num_virtual_stages_per_pipeline_rank": 2}, 2),
-    "interleaved by layers": ({**PP2, "num_layers": 8, "num_layers_per_virtual_pipeline_stage": 2}, 2),
+    "interleaved": ({**PP2, **VIRTUAL, "global_batch_size": 4}, 2),
+    "interleaved by layers": (
+        {**PP2, "num_layers": 8, "num_layers_per_virtual_pipeline_stage": 2, "global_batch_size": 8},
+        2,
+    ),
+    "interleaved with a small last group": (
+        {**PP2, **VIRTUAL, "global_batch_size": 10, "microbatch_group_size_per_vp_stage": 3},
+        2,
+    ),
+    "two uneven ends": (
+        {**PP2, "decoder_first_pipeline_num_layers": 3, "decoder_last_pipeline_num_layers": 1},
+        2,
+    ),
+    "experts in groups": ({**MOE, "moe_router_num_groups": 4, "moe_router_group_topk": 2}, 1),
+    "evaluation of a batch of its own": ({"eval_interval": 5, "eval_iters": 1, "eval_global_batch_size": 8}, 2),
     "one virtual stage": ({"num_virtual_stages_per_pipeline_rank": 1}, 1),
     "divided experts": (
         {**MOE, **TP2, "sequence_parallel": True, "add_bias_linear": False, "expert_model_parallel_size": 2},
@@ -213,6 +312,11 @@ LATE = {
     "groups among heads",
     "vocabulary",
     "virtual stages",
+    "too few micro batches",
+    "uneven micro batches",
+    "group of micro batches",
+    "chosen groups of experts",
+    "shared experts",
     "chosen experts",
     "ranks of experts",
     "features of an expert",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from attrs import frozen
@@ -57,6 +58,12 @@ class Case:
     def on(self, name: str) -> bool:
         """Whether a parameter is true, or set to anything but null and zero."""
         return bool(self.values[name])
+
+    @property
+    def samples_at_once(self) -> int:
+        """A micro batch on every data parallel replica."""
+        names = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+        return self.size("micro_batch_size") * max(1, self.world_size // math.prod(map(self.size, names)))
 
     def error(self, check: str, summary: str, keys: Iterable[str], remedy: str) -> Finding:
         """A finding that ends the command, with the value and origin of each parameter concerned."""

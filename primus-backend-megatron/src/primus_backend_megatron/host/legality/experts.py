@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_megatron.host.legality.case import Case, nearest_divisors, nearest_multiples
+from primus_backend_megatron.host.legality.case import Case, nearest_divisors, nearest_multiples, nearest_sizes
 from primus_core.outcome import Finding
 
+_GROUPS, _CHOSEN_GROUPS = "moe_router_num_groups", "moe_router_group_topk"
 _EXPERT, _TENSOR = "expert_model_parallel_size", "tensor_model_parallel_size"
 
 
 def check_experts(case: Case) -> Iterator[Finding]:
     """Mixture of experts: how many there are, who holds them, who is asked."""
     if not case.shape.experts:
-        if case.size(_EXPERT) > 1:
-            yield case.error(
-                "experts",
-                "expert parallelism without experts",
-                ("num_experts", _EXPERT),
-                f"set {_EXPERT}: 1, or num_experts",
-            )
+        yield from _without_experts(case)
         return
     yield from _division(case)
+    yield from _routing(case)
     yield from _groups(case)
     if case.size(_TENSOR) > 1 and not case.on("sequence_parallel"):
         yield case.error(
@@ -39,6 +35,19 @@ def check_experts(case: Case) -> Iterator[Finding]:
         )
 
 
+def _without_experts(case: Case) -> Iterator[Finding]:
+    if case.size(_EXPERT) > 1:
+        yield case.error(
+            "experts",
+            "expert parallelism without experts",
+            ("num_experts", _EXPERT),
+            f"set {_EXPERT}: 1, or num_experts",
+        )
+    if case.values["moe_ffn_hidden_size"] is not None:
+        keys = ("num_experts", "moe_ffn_hidden_size")
+        yield case.error("experts", "moe_ffn_hidden_size without experts", keys, "remove it, or set num_experts")
+
+
 def _division(case: Case) -> Iterator[Finding]:
     experts, ranks, chosen = case.shape.experts, case.size(_EXPERT), case.shape.experts_per_token
     if experts % ranks:
@@ -54,6 +63,38 @@ def _division(case: Case) -> Iterator[Finding]:
             f"a token cannot go to {chosen} of {experts} experts",
             ("moe_router_topk", "num_experts"),
             f"set moe_router_topk to {experts} or less",
+        )
+
+
+def _routing(case: Case) -> Iterator[Finding]:
+    """Groups of experts of which a token chooses some first."""
+    if not case.on(_CHOSEN_GROUPS):
+        return
+    experts, chosen, groups = case.shape.experts, case.shape.experts_per_token, case.size(_GROUPS)
+    if not case.on(_GROUPS):
+        keys = (_CHOSEN_GROUPS, _GROUPS)
+        yield case.error(
+            "experts", f"{_CHOSEN_GROUPS} without {_GROUPS}", keys, f"set {_GROUPS} to a divisor of {experts}"
+        )
+        return
+    if experts % groups:
+        yield case.error(
+            "experts",
+            f"{experts} experts cannot be divided into {groups} groups",
+            ("num_experts", _GROUPS),
+            f"set {_GROUPS} to {nearest_divisors(experts, groups)}",
+        )
+        return
+
+    def fits(size: int) -> bool:
+        return size <= groups and size <= chosen <= size * experts // groups
+
+    if not fits(case.size(_CHOSEN_GROUPS)):
+        yield case.error(
+            "experts",
+            f"{chosen} experts cannot be chosen from {case.size(_CHOSEN_GROUPS)} of {groups} groups of experts",
+            ("moe_router_topk", _CHOSEN_GROUPS, _GROUPS, "num_experts"),
+            f"set {_CHOSEN_GROUPS} to {nearest_sizes(case.size(_CHOSEN_GROUPS), groups, fits)}",
         )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.legality.case import Case, nearest_multiples
 from primus_backend_megatron.host.split import parse_split
 from primus_core.outcome import Finding
+
+_MICRO = "micro_batch_size"
 
 
 def check_schedule(case: Case) -> Iterator[Finding]:
@@ -88,7 +90,16 @@ def _recompute(case: Case) -> Iterator[Finding]:
 
 
 def _evaluation(case: Case) -> Iterator[Finding]:
-    """Megatron silently leaves evaluation out where there is no data for it."""
+    """Batches that replicas can share; and Megatron silently leaves evaluation out where there is no data for it."""
+    batch, micro = case.values["eval_global_batch_size"], case.size("eval_micro_batch_size", case.size(_MICRO))
+    step = case.samples_at_once // case.size(_MICRO) * micro
+    if isinstance(batch, int) and batch % step:
+        yield case.error(
+            "evaluation",
+            f"eval_global_batch_size {batch} is no multiple of micro batch x data parallel = {micro} x {step // micro}",
+            ("eval_global_batch_size", "eval_micro_batch_size", _MICRO),
+            f"set eval_global_batch_size to {nearest_multiples(batch, step)}",
+        )
     split = case.values["split"]
     if not case.on("eval_iters") or not isinstance(split, str):
         return

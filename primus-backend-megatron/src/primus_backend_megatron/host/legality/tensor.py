@@ -71,6 +71,9 @@ def _parts(case: Case) -> list[_Part]:
     ]
     if case.on("group_query_attention"):
         parts.append(_Part(shape.query_groups, "query groups", ("num_query_groups",), shared=True))
+    shared = case.size("moe_shared_expert_intermediate_size", 0)
+    if shape.experts and shared:
+        parts.append(_Part(shared, "features of the shared experts", ("moe_shared_expert_intermediate_size",)))
     if "padded_vocab_size" not in case.chosen or not case.on("pad_vocab_size"):
         parts.append(_Part(shape.vocabulary, "rows of the embedding", ("padded_vocab_size", "pad_vocab_size")))
     return parts
