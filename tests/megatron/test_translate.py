@@ -593,6 +593,12 @@ def test_cpu_has_no_rows_for_what_was_off() -> None:
     assert not natives & {"moe_grouped_gemm", "cuda_graph_impl", "moe_token_dispatcher_type", "nccl_ub"}
 
 
+def test_cpu_saves_in_the_foreground() -> None:
+    """A save in the background is replaced by one that training waits for, which writes the same."""
+    row = adjusted(translate({**TINY, "save_interval": 1, "async_save": True}), "async_save")
+    assert (row.path, row.asked, row.used) == ("async_save", True, False)
+
+
 def test_cpu_keeps_dispatchers_that_work() -> None:
     """Only the dispatcher that needs CUDA is replaced."""
     assert (

@@ -47,6 +47,9 @@ RULES = (
     _Rule("cuda_graph_impl", "none", _GRAPH),
     _Rule("enable_cuda_graph", False, _GRAPH),
     _Rule("external_cuda_graph", False, _GRAPH),
+    _Rule(
+        "async_save", False, "a process that saves in the background needs CUDA; the same is saved before the next step"
+    ),
     _Rule("nccl_ub", False, "NCCL needs CUDA or ROCm devices"),
     _Rule("use_sharp", False, "NCCL needs CUDA or ROCm devices"),
 )
