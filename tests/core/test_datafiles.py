@@ -182,21 +182,27 @@ def test_the_weight_of_a_glob_is_divided_by_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "why"),
     [
-        [0.5, "a.txt", "b.md"],
-        [0.5, "a.txt", 0, "b.md"],
-        [-1, "a.txt", 2, "b.md"],
-        ["a.txt", 1, "b.md", 2],
-        [1],
-        "7 a.txt 3",
+        ([0.5, "a.txt", "b.md"], "'b.md', the last of 3 elements"),
+        ([0.5, "a.txt", 0.5, 0.5], "element 3 is 0.5 and element 4 is 0.5"),
+        ([0.5, "a.txt", 0, "b.md"], "weight 0 of b.md is not above 0"),
+        ([0, "a.txt", 0, "b.md"], "weight 0 of a.txt is not above 0"),
+        ([-1, "a.txt", 2, "b.md"], "weight -1 of a.txt"),
+        ([0.5, "a.txt", float("nan"), "b.md"], "weight nan of b.md"),
+        (["a.txt", 1, "b.md", 2], "element 1 is 'a.txt' and element 2 is 1"),
+        (["most", "a.txt", "30%", "b.md"], "element 1 is 'most'"),
+        (["70%", "a.txt"], "element 1 is '70%'"),
+        ([1], "1, the last of 1 elements"),
+        ("7 a.txt 3", "'3', the last of 3 elements"),
     ],
 )
-def test_a_crooked_blend_is_refused(corpus: Path, path: Value) -> None:
-    """A blend that is not pairs of positive weight and path is an error at its line."""
+def test_a_crooked_blend_is_refused(corpus: Path, path: Value, why: str) -> None:
+    """A blend that is not pairs of positive weight and path is an error at its line, which names the element."""
     error = refused(corpus, train_data_path=path)
     assert "not a blend" in error.what
     assert error.where == "exp.yaml:2"
+    assert why in error.why
 
 
 def break_bin(folder: Path) -> None:
@@ -226,7 +232,9 @@ def empty_bin(folder: Path) -> None:
         (None, "corpus/latin", "latin is not UTF-8 text", "convert"),
         (None, "corpus/picture.raw", "picture.raw is not UTF-8 text", "convert"),
         (lambda f: (f / "none").mkdir(), "none", "none has nothing to train on", "UTF-8"),
-        (lambda f: (f / "t.parquet").write_bytes(b"PAR1"), "t.parquet", "this format is not read", "JSONL"),
+        (lambda f: (f / "t.zst").write_bytes(b"x"), "t.zst", "this format is not read", "JSONL"),
+        (lambda f: (f / "t.parquet").write_bytes(b"PAR1"), "t.parquet", "not a sound Parquet file", "copy the file"),
+        (lambda f: (f / "t.parquet").write_text("no" * 9), "t.parquet", "not a sound Parquet file", "copy the file"),
         (break_bin, "half", "half.idx has no half.bin beside it", "copy"),
         (break_bin, "half.bin", "half.idx has no half.bin beside it", "copy"),
         (break_bin, "half*", "half.idx has no half.bin beside it", "copy"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 _BLOCK = 1 << 20
+_LATER = (".gz", ".parquet")
 
 
 class Digest(TypedDict):
@@ -15,7 +16,7 @@ class Digest(TypedDict):
 
     sha256: str
     fault: str
-    """Why it is not UTF-8; empty for text, and for a ``.gz``, which is looked into later."""
+    """Why it is not UTF-8; empty for text, and for what is looked into later (``.gz``, ``.parquet``)."""
 
 
 def digest(path: str, advance: Callable[[int], None] = lambda _: None) -> Digest:
@@ -31,7 +32,7 @@ def digest(path: str, advance: Callable[[int], None] = lambda _: None) -> Digest
     decoder = codecs.getincrementaldecoder("utf-8")()
     fault = ""
     done = 0
-    look = not path.endswith(".gz")
+    look = not path.endswith(_LATER)
     with open(path, "rb") as stream:
         while block := stream.read(_BLOCK):
             content.update(block)

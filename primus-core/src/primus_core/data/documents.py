@@ -1,4 +1,4 @@
-"""Documents of text and JSONL files, in pieces that fit in memory."""
+"""Documents of text, JSONL and Parquet files, in pieces that fit in memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from attrs import frozen
 
+from primus_core.data.parquet import read_rows
 from primus_core.errors import RunError
 
 BLOCK = 1 << 20
@@ -35,12 +36,22 @@ def read_documents(
     """Pieces of every document of a file, in order.
 
     Args:
-        kind: ``text``: the file is one document; ``jsonl``: each line is one, in ``text_field``.
+        kind: ``text``: the file is one document; ``jsonl``: each line is one, in ``text_field``; ``parquet``: each
+            row is one, in the column ``text_field``.
         advance: told the bytes read of the file (compressed ones of a ``.gz``) as they are read.
 
     Raises:
-        RunError: the file is not UTF-8, or a line is not a JSON object with the field; names file and line.
+        RunError: the file is not UTF-8, or a line or row has no text in the field; names file and line.
+        DependencyError: the file is Parquet, and pyarrow is missing.
     """
+    if kind == "parquet":
+        for text in read_rows(path, text_field, advance):
+            yield from _pieces((text,))
+    else:
+        yield from _read_stream(kind, path, text_field, advance)
+
+
+def _read_stream(kind: str, path: str, text_field: str, advance: Callable[[int], None]) -> Iterator[Piece]:
     with open(path, "rb") as raw:
         counted = _Counted(raw, advance)
         stream = gzip.GzipFile(fileobj=io.BufferedReader(counted, BLOCK)) if path.endswith(".gz") else counted

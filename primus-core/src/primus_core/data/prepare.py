@@ -168,7 +168,7 @@ class Preparation:
         # Kept now: the hashes of a large corpus should outlive a tokenization that is interrupted.
         self._digests.save()
         self._tell_left_out(left_out, len(kept))
-        field = self._request.text_field if source.kind == "jsonl" else ""
+        field = self._request.text_field if source.kind != "text" else ""
         return TextWork(
             kind=source.kind, files=tuple(kept), hashes=tuple(kept.values()), stamps=tuple(stamps), text_field=field
         )

@@ -17,7 +17,7 @@ from primus_core.plan import RunPlan
 class SourceRequest:
     """Files of one kind that become one token file, or one indexed prefix."""
 
-    kind: Literal["indexed", "text", "jsonl"]
+    kind: Literal["indexed", "text", "jsonl", "parquet"]
     files: tuple[str, ...]
     """Absolute paths in the order of their documents; for ``indexed`` the one prefix."""
     weight: float | None = None

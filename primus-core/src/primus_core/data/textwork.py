@@ -16,6 +16,7 @@ from attrs import frozen
 from primus_core.contract import RankContext
 from primus_core.data.cache import FORMAT, Meta
 from primus_core.data.indexed import IndexedWriter, token_type
+from primus_core.data.parquet import check_columns
 from primus_core.data.progress import ByteProgress
 from primus_core.data.tokenization import write_tokens
 from primus_core.data.tokenizers import Tokenizer
@@ -55,8 +56,10 @@ class TextWork:
         """Write the token file at a prefix in the cache.
 
         Raises:
-            RunError: the disk is full, a line is no document, a file changed, or there is no document at all.
+            RunError: the disk is full, a line or row is no document, a file changed, or there is no document at all.
         """
+        if self.kind == "parquet":
+            check_columns(self.files, self.text_field)
         needed = self.size * token_type(tokenizer.vocab_size)().itemsize
         progress = ByteProgress(rank, "tokenizing", self.size, always=True)
         with _disk_full(str(Path(prefix).parent.parent), needed), IndexedWriter(prefix, tokenizer.vocab_size) as writer:

@@ -14,6 +14,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from primus_core.data.hub import Hub
+from primus_core.data.missing import missing_library
 from primus_core.errors import ConfigError, DependencyError
 from primus_core.planning.datavocabulary import BYTE_VOCABULARY
 
@@ -146,7 +147,7 @@ def _sentencepiece(path: str) -> Tokenizer:
     try:
         import sentencepiece
     except ImportError as error:
-        raise _library("sentencepiece", error) from error
+        raise missing_library("sentencepiece", error) from error
     content, digest = _read(path)
     try:
         inner = sentencepiece.SentencePieceProcessor(model_proto=content)
@@ -163,7 +164,7 @@ def _huggingface(path: str, config: str | None, special: bool) -> Tokenizer:
     try:
         import tokenizers
     except ImportError as error:
-        raise _library("tokenizers", error) from error
+        raise missing_library("tokenizers", error) from error
     content, digest = _read(path)
     try:
         inner = tokenizers.Tokenizer.from_buffer(content)
@@ -221,7 +222,3 @@ def _no_end(path: str, remedy: str) -> ConfigError:
 
 def _unsound(path: str, kind: str, error: Exception) -> DependencyError:
     return DependencyError(f"{path} is not {kind}", why=str(error), remedy="download the file again")
-
-
-def _library(name: str, error: ImportError) -> DependencyError:
-    return DependencyError(f"the library {name} is missing", why=str(error), remedy="pip install 'primus-core[data]'")

@@ -10,7 +10,7 @@ from attrs import frozen
 from primus_core.errors import ConfigError, PrimusError, raise_all
 from primus_core.experiment import Leaf, Value
 from primus_core.plan import Settings, Task
-from primus_core.planning.datasources import Source, find_sources, looks_present
+from primus_core.planning.datasources import Source, find_sources, has_glob, looks_present
 from primus_core.planning.datatokenizers import choose_tokenizer
 from primus_core.planning.datavocabulary import check_vocabulary
 
@@ -99,7 +99,7 @@ def _data_keys(params: Mapping[str, Leaf]) -> dict[str, str]:
     raise ConfigError(
         "no data to train on",
         why="neither train_data_path nor mock_data is set",
-        remedy="set train_data_path to text, JSONL or indexed data; mock_data: true trains on made-up tokens",
+        remedy="set train_data_path to text, JSONL, Parquet or indexed data; mock_data: true trains on made-up tokens",
     )
 
 
@@ -147,19 +147,38 @@ def _blend(key: str, leaf: Leaf, cwd: str) -> list[tuple[float | None, str]]:
     """Entries with their normalised weights; all weights are None where the user gave none."""
     items = _items(key, leaf, cwd)
     weights = [_number(item) for item in items]
-    if all(weight is None for weight in weights):
+    if all(weight is None for weight in weights) and not _seem_weights(items, cwd):
         return [(None, str(item)) for item in items]
-    pairs = list(zip(weights[::2], items[1::2], strict=False))
-    regular = len(items) % 2 == 0 and all(w is None for w in weights[1::2])
-    if not regular or any(w is None or not math.isfinite(w) or w <= 0 for w, _ in pairs):
-        raise ConfigError(
-            f"{key} is not a blend",
-            where=str(leaf.origin),
-            why="a blend is weight, path, weight, path ...; every weight is a number above 0",
-            remedy="for example [0.7, a.txt, 0.3, b.txt]; a file whose name is a number is written ./7",
-        )
-    total = sum(weight for weight, _ in pairs if weight is not None)
-    return [(weight / total, str(item)) for weight, item in pairs if weight is not None]
+    pairs = [(_weight(items[at : at + 2], at, key, leaf), str(items[at + 1])) for at in range(0, len(items) - 1, 2)]
+    if len(items) % 2:
+        raise _no_blend(key, leaf, f"{items[-1]!r}, the last of {len(items)} elements, has no partner")
+    total = sum(weight for weight, _ in pairs)
+    return [(weight / total, path) for weight, path in pairs]
+
+
+def _seem_weights(items: Sequence[Value], cwd: str) -> bool:
+    """Whether every second element is a path that is there, and none of those before them is: weights in words."""
+    present = [looks_present(str(item), cwd) for item in items]
+    return len(items) % 2 == 0 and all(present[1::2]) and not any(present[::2]) and not any(map(has_glob, items[::2]))
+
+
+def _weight(pair: Sequence[Value], at: int, key: str, leaf: Leaf) -> float:
+    weight, path = _number(pair[0]), _number(pair[1])
+    if weight is None or path is not None:
+        what = f"element {at + 1} is {pair[0]!r} and element {at + 2} is {pair[1]!r}"
+        raise _no_blend(key, leaf, f"{what}: not a number and a path")
+    if not math.isfinite(weight) or weight <= 0:
+        raise _no_blend(key, leaf, f"the weight {pair[0]!r} of {pair[1]} is not above 0")
+    return weight
+
+
+def _no_blend(key: str, leaf: Leaf, why: str) -> ConfigError:
+    return ConfigError(
+        f"{key} is not a blend",
+        where=str(leaf.origin),
+        why=f"a blend is weight, path, weight, path ...; every weight is a number above 0\n{why}",
+        remedy="for example [0.7, a.txt, 0.3, b.txt]; a file whose name is a number is written ./7",
+    )
 
 
 def _items(key: str, leaf: Leaf, cwd: str) -> list[Value]:

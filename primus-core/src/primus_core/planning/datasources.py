@@ -14,18 +14,22 @@ from attrs import frozen
 from primus_core.errors import ConfigError
 from primus_core.parameters import nearest
 
-Kind = Literal["indexed", "text", "jsonl"]
+Kind = Literal["indexed", "text", "jsonl", "parquet"]
 
 INDEX_MAGIC = b"MMIDIDX\x00\x00"
 """First bytes of the ``.idx`` file of Megatron's indexed data."""
 
 _LINES = (".jsonl", ".ndjson")
 _JSONL = (*_LINES, ".json")
+_PARQUET = ".parquet"
+_PARQUET_MAGIC = b"PAR1"
+_PARQUET_LEAST = 12
+"""Bytes: the magic twice, and the length of the footer."""
 _PROSE = (".txt", ".text", ".md", ".rst", ".tex", ".html", ".xml", ".csv", ".tsv")
 _CODE = (".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cu", ".rs", ".go", ".java", ".js", ".ts", ".sh")
 _TEXT = frozenset((*_PROSE, *_CODE))
 """Suffixes taken as text without a look inside: a folder may hold a hundred thousand files."""
-_BINARY = frozenset((".bin", ".idx", ".pyc", ".so", ".png", ".jpg", ".pdf", ".zip", ".parquet", ".pt", ".safetensors"))
+_BINARY = frozenset((".bin", ".idx", ".pyc", ".so", ".png", ".jpg", ".pdf", ".zip", ".pt", ".safetensors"))
 """Suffixes that are passed over without a look."""
 _SNIFF = 4096
 _GLOB = frozenset("*?[")
@@ -64,7 +68,7 @@ def find_sources(entry: str, cwd: str, where: str, text_field: str = "text") -> 
         return _scanned(_walk(path), f"the folder {path}", where, text_field, strict_bins=False)
     if os.path.exists(path):
         return (_file(path, where),)
-    if _GLOB.intersection(entry):
+    if has_glob(entry):
         matches = [found for found in sorted(glob.glob(path, recursive=True)) if os.path.isfile(found)]
         return _scanned(iter(matches), f"the glob {path}", where, text_field, strict_bins=entry.endswith(".bin"))
     raise missing(path, where, candidates=_names(path))
@@ -74,6 +78,11 @@ def looks_present(entry: str, cwd: str) -> bool:
     """Whether the text names something that is there, as a whole."""
     path = os.path.normpath(os.path.join(cwd, entry))
     return os.path.exists(path) or os.path.isfile(path + ".bin") or os.path.isfile(path + ".idx")
+
+
+def has_glob(entry: object) -> bool:
+    """Whether a text can stand for other names than its own."""
+    return bool(_GLOB.intersection(str(entry)))
 
 
 def missing(path: str, where: str, *, candidates: list[str], what: str = "") -> ConfigError:
@@ -86,7 +95,7 @@ def missing(path: str, where: str, *, candidates: list[str], what: str = "") -> 
     elif "/~" in path:
         remedy = "write ${HOME} instead of ~"
     else:
-        remedy = "give a Megatron prefix, a text or JSONL file, a folder or a glob" if not what else ""
+        remedy = "give a Megatron prefix, a text, JSONL or Parquet file, a folder or a glob" if not what else ""
     return ConfigError(f"{what or path + ' does not exist'}", where=where, why=why, remedy=remedy)
 
 
@@ -130,16 +139,30 @@ def _file(path: str, where: str) -> Source:
     if not os.access(path, os.R_OK):
         raise ConfigError(f"{path} may not be read", where=where, remedy="give this user the right to read it")
     size = _refuse_empty(path, where)
-    if path.endswith((".parquet", ".arrow", ".zst", ".zip")):
-        raise ConfigError(
-            f"{path}: this format is not read", where=where, remedy="write the documents as JSONL (or .jsonl.gz)"
-        )
+    if path.endswith(_PARQUET):
+        return _parquet(path, size, where)
+    if path.endswith((".arrow", ".zst", ".zip")):
+        remedy = "write the documents as JSONL (or .jsonl.gz) or Parquet"
+        raise ConfigError(f"{path}: this format is not read", where=where, remedy=remedy)
     if not _plain(path).endswith(_JSONL) and not path.endswith(".gz") and not _is_text(path):
         raise ConfigError(
             f"{path} is not UTF-8 text", where=where, why="text and JSONL files are UTF-8", remedy="convert the file"
         )
     kind: Kind = "jsonl" if _plain(path).endswith(_JSONL) else "text"
     return Source(kind=kind, files=(path,), size=size)
+
+
+def _parquet(path: str, size: int, where: str) -> Source:
+    """A Parquet file, by its first and last bytes; the ranks look for the column of text."""
+    with open(path, "rb") as stream:
+        begins = stream.read(len(_PARQUET_MAGIC))
+        stream.seek(max(size - len(_PARQUET_MAGIC), 0))
+        ends = stream.read()
+    if size < _PARQUET_LEAST or not begins == ends == _PARQUET_MAGIC:
+        cut = "it is cut short" if begins == _PARQUET_MAGIC else f"it starts with {begins!r}"
+        remedy = "copy the file again"
+        raise ConfigError(f"{path} is not a sound Parquet file", where=where, why=cut, remedy=remedy)
+    return Source(kind="parquet", files=(path,), size=size)
 
 
 def _refuse_empty(path: str, where: str) -> int:
@@ -160,7 +183,7 @@ def _scanned(paths: Iterator[str], what: str, where: str, text_field: str, *, st
     """Sort found files by kind; what is neither text nor indexed data is passed over."""
     found = {path: size for path in paths if (size := _regular_size(path)) is not None}
     indexed = _indexed(found, where, strict_bins=strict_bins)
-    texts: dict[Kind, dict[str, int]] = {"text": {}, "jsonl": {}}
+    texts: dict[Kind, dict[str, int]] = {"text": {}, "jsonl": {}, "parquet": {}}
     for path in sorted(found):
         kind = _scanned_kind(path, text_field) if found[path] else None
         if kind is not None:
@@ -203,7 +226,7 @@ def _nothing(what: str, files: int, where: str) -> ConfigError:
         f"{what} has nothing to train on",
         where=where,
         why=f"it holds {held} (hidden files do not count)",
-        remedy="text is any UTF-8 file; documents of other formats can be given as JSONL",
+        remedy="text is any UTF-8 file; documents of other formats can be given as JSONL or Parquet",
     )
 
 
@@ -218,6 +241,8 @@ def _scanned_kind(path: str, text_field: str) -> Kind | None:
         return "jsonl"
     if suffix in _TEXT:
         return "text"
+    if path.endswith(_PARQUET):
+        return "parquet"
     if path.endswith(".gz") or suffix in _BINARY or not _is_text(path):
         return None
     return "jsonl" if suffix == ".json" and _first_line_has(path, text_field) else "text"
