@@ -298,13 +298,13 @@ def test_found_files_that_are_no_text_are_left_out(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_tokenized_is_refused(tmp_path: Path) -> None:
     """Tokens of content that nobody hashed get no name in the cache."""
     path = aged(tmp_path / "a.txt", "x" * 4_000_000)
-    from primus_core.data.textwork import TextWork, stamp_of
+    from primus_core.data.textwork import TextWork, stamp_of, write_token_file
     from primus_core.data.tokenizers import ByteLevel
 
     work = TextWork(kind="text", files=(str(path),), hashes=("0",), stamps=(stamp_of(str(path)),), text_field="")
     path.write_text("y")
     with pytest.raises(RunError, match="changed while it was tokenized"):
-        work.build(ByteLevel(), str(tmp_path / "tokens"), Rank())
+        write_token_file([work], ByteLevel(), str(tmp_path / "tokens"), Rank())
 
 
 def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:

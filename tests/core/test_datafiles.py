@@ -215,6 +215,14 @@ def break_idx(folder: Path) -> None:
     (folder / "half.idx").unlink()
 
 
+def cut(name: str, size: int) -> Callable[[Path], object]:
+    def cut_short(folder: Path) -> None:
+        indexed(folder / "half", [1, 2, 3])
+        (folder / name).write_bytes((folder / name).read_bytes()[:size])
+
+    return cut_short
+
+
 def empty_bin(folder: Path) -> None:
     indexed(folder / "half", [])
 
@@ -241,6 +249,11 @@ def empty_bin(folder: Path) -> None:
         (break_bin, ".", "half.idx has no half.bin beside it", "copy"),
         (break_idx, "half", "half.bin has no half.idx beside it", "copy"),
         (break_idx, "*.bin", "half.bin has no half.idx beside it", "copy"),
+        (cut("half.bin", -1), "half", "half.bin is cut short", "copy"),
+        (cut("half.bin", -1), ".", "half.bin is cut short", "copy"),
+        (cut("half.idx", -1), "half", "half.idx is cut short", "copy"),
+        (cut("half.idx", 20), "half", "half.idx is cut short", "copy"),
+        (cut("half.idx", 5), "half", "half.idx is no index of tokens", "copy"),
         (empty_bin, "half", "half.bin is empty", "holds data"),
         (None, " ", "an empty data path", "name a file"),
         (None, [True], "not a path", ""),

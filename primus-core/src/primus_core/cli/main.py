@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": "write the plan of a run without starting it",
     "patches": "list what a run would patch in the library's code, and why",
     "plugins": "list the installed plugins",
+    "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",
     "direct": "`direct [options] -- COMMAND`, on this host with torchrun",
 }

@@ -15,6 +15,7 @@ from typing import IO
 from attrs import frozen
 
 from primus_core.codec import from_json, to_json
+from primus_core.data.request import TokenizerRequest
 from primus_core.errors import ConfigError
 
 FORMAT = 1
@@ -42,6 +43,8 @@ class Meta:
     text_bytes: int
     bin_bytes: int
     idx_bytes: int
+    made_with: TokenizerRequest | None = None
+    """The tokenizer by its name; what is found under that name later may be another."""
     format: int = FORMAT
 
 
@@ -96,7 +99,7 @@ class TokenCache:
         temporary.mkdir()
         try:
             meta = build(str(temporary / _TOKENS))
-            _write_synced(temporary / _META, to_json(meta))
+            write_synced(temporary / _META, to_json(meta))
             self._publish(temporary, key)
         finally:
             for path in self.folder.glob(f"{temporary.name}*"):
@@ -113,7 +116,7 @@ class TokenCache:
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
 
     @contextmanager
     def _lock(self, key: str, *, wait: bool) -> Iterator[bool]:
@@ -155,14 +158,16 @@ def _flock(stream: IO[str], operation: int) -> bool | None:
     return True
 
 
-def _write_synced(path: Path, text: str) -> None:
+def write_synced(path: Path, text: str) -> None:
+    """Write a file and force it to the disk."""
     with path.open("w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Force the names of a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from primus_core.data.missing import missing_library
 from primus_core.errors import DependencyError
 
 _ENDPOINT = "https://huggingface.co"
@@ -81,9 +82,7 @@ class Hub:
         try:
             from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
         except ImportError as error:
-            raise DependencyError(
-                "the library huggingface-hub is missing", why=str(error), remedy="pip install 'primus-core[data]'"
-            ) from error
+            raise missing_library("huggingface-hub", error) from error
         # None is the user's default cache, which is only read
         for cache in (self.named_cache, None if self.named_cache else self.fallback_cache):
             found = try_to_load_from_cache(hub_id, name, cache_dir=cache)
@@ -150,6 +149,11 @@ class Hub:
             remedy="set HF_HOME to a cache that has it, fetch it where there is network (HF_TOKEN for a gated model, "
             "HF_HUB_OFFLINE unset), or set tokenizer_model to a local file",
         )
+
+
+def standard_hub(env: Mapping[str, str]) -> Hub:
+    """The hub with the cache that every program of this user shares."""
+    return Hub(env=env, fallback_cache=os.path.expanduser("~/.cache/huggingface/hub"))
 
 
 def _status(error: BaseException) -> int | None:

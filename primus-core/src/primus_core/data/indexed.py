@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from primus_core.errors import RunError
-from primus_core.planning.datasources import INDEX_MAGIC
+from primus_core.planning.dataindex import INDEX_MAGIC
 
 VERSION = 1
 _HEAD = struct.Struct("<9sQBQQ")
@@ -163,6 +163,13 @@ class IndexedReader:
     @property
     def tokens(self) -> int:
         return int(self.lengths.sum(dtype=np.int64))
+
+    @property
+    def document_lengths(self) -> NDArray[Any]:
+        """Tokens of each document (int64)."""
+        ends: NDArray[Any] = np.zeros(len(self.lengths) + 1, dtype=np.int64)
+        np.cumsum(self.lengths, out=ends[1:])
+        return np.diff(ends[self._boundaries])
 
     def document(self, index: int) -> NDArray[Any]:
         """Tokens of one document, read-only; 0 <= index < len(reader)."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from attrs import evolve
+
 from primus_core.contract import RankContext
-from primus_core.data.cache import Entry, TokenCache
-from primus_core.data.digest import Digest, digest
-from primus_core.data.documents import not_utf8
+from primus_core.data.cache import Entry, Meta, TokenCache
+from primus_core.data.digest import Digest
 from primus_core.data.hub import Hub
 from primus_core.data.indexed import IndexedReader
 from primus_core.data.memo import Memo
-from primus_core.data.progress import ByteProgress
 from primus_core.data.request import DataRequest, SourceRequest, TokenizerRequest
-from primus_core.data.textwork import TextWork, stamp_of
+from primus_core.data.textwork import TextWork, examine, write_token_file
 from primus_core.data.tokenizers import Tokenizer, load_tokenizer
 from primus_core.errors import DependencyError, RunError
 from primus_core.plan import RunPlan
@@ -127,13 +126,16 @@ class Preparation:
         tokenizer = self._fitting_tokenizer()
         started = time.monotonic()
         work = self._work(source)
-        entry, known = self._cache.obtain(work.key(tokenizer), lambda prefix: work.build(tokenizer, prefix, self._rank))
+        entry, known = self._cache.obtain(work.key(tokenizer), lambda prefix: self._write(work, tokenizer, prefix))
         how = "from cache" if known else f"tokenized in {time.monotonic() - started:.1f} s"
         files = "1 file" if entry.meta.files == 1 else f"{entry.meta.files:,} files"
         text = f"{text_size(entry.meta.text_bytes)} of text in {files} -> {entry.meta.tokens:,} tokens, {how}"
         self._notice(split, text)
         self._rank.log("info", "token file", split=split, prefix=entry.prefix, documents=entry.meta.documents)
         return entry
+
+    def _write(self, work: TextWork, tokenizer: Tokenizer, prefix: str) -> Meta:
+        return evolve(write_token_file([work], tokenizer, prefix, self._rank), made_with=self._request.tokenizer)
 
     def _notice(self, split: str, text: str) -> None:
         several = sum(1 for sources in self._request.splits.values() if sources) > 1
@@ -149,36 +151,10 @@ class Preparation:
         return self._tokenizer
 
     def _work(self, source: SourceRequest) -> TextWork:
-        """Look at the content of a source's files; those that are not text are left out or end the run."""
-        progress = ByteProgress(self._rank, "reading", sum(os.path.getsize(path) for path in source.files))
-        kept: dict[str, str] = {}
-        stamps: list[tuple[int, int]] = []
-        left_out: list[str] = []
-        for path in source.files:
-            stamp = stamp_of(path)
-            found = self._digests.get(path, lambda path: digest(path, progress.advance))
-            if not found["fault"]:
-                kept[path] = found["sha256"]
-                stamps.append(stamp)
-            elif source.scanned:
-                left_out.append(path)
-            else:
-                raise not_utf8(path, found["fault"])
-        progress.finish()
+        work = examine(source, self._request.text_field, self._digests, self._rank)
         # Kept now: the hashes of a large corpus should outlive a tokenization that is interrupted.
         self._digests.save()
-        self._tell_left_out(left_out, len(kept))
-        field = self._request.text_field if source.kind != "text" else ""
-        return TextWork(
-            kind=source.kind, files=tuple(kept), hashes=tuple(kept.values()), stamps=tuple(stamps), text_field=field
-        )
+        return work
 
     def _tell_waiting(self) -> None:
         self._rank.notice("data", "another run tokenizes the same data; waiting for it")
-
-    def _tell_left_out(self, files: list[str], kept: int) -> None:
-        if files and not kept:
-            raise RunError(f"none of {len(files)} files is UTF-8 text", why=f"the first is {files[0]}")
-        if files:
-            event = "files that are not UTF-8 are left out of the data"
-            self._rank.log("warning", event, count=len(files), first=files[0])

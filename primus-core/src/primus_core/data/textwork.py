@@ -1,4 +1,4 @@
-"""Text files that become one token file."""
+"""Files that become one token file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from pathlib import Path
 
 from attrs import frozen
 
-from primus_core.contract import RankContext
 from primus_core.data.cache import FORMAT, Meta
+from primus_core.data.digest import Digest, digest
+from primus_core.data.documents import not_utf8
 from primus_core.data.indexed import IndexedWriter, token_type
+from primus_core.data.memo import Memo
 from primus_core.data.parquet import check_columns
-from primus_core.data.progress import ByteProgress
+from primus_core.data.progress import ByteProgress, Listener
+from primus_core.data.request import SourceRequest
 from primus_core.data.tokenization import write_tokens
 from primus_core.data.tokenizers import Tokenizer
 from primus_core.errors import RunError
@@ -52,40 +55,80 @@ class TextWork:
         compressed = [path.endswith(".gz") for path in self.files]
         return hashlib.sha256(json.dumps([*parts, compressed]).encode()).hexdigest()[:32]
 
-    def build(self, tokenizer: Tokenizer, prefix: str, rank: RankContext) -> Meta:
-        """Write the token file at a prefix in the cache.
-
-        Raises:
-            RunError: the disk is full, a line or row is no document, a file changed, or there is no document at all.
-        """
-        if self.kind == "parquet":
-            check_columns(self.files, self.text_field)
-        needed = self.size * token_type(tokenizer.vocab_size)().itemsize
-        progress = ByteProgress(rank, "tokenizing", self.size, always=True)
-        with _disk_full(str(Path(prefix).parent.parent), needed), IndexedWriter(prefix, tokenizer.vocab_size) as writer:
-            write_tokens(self.kind, self.files, self.text_field, tokenizer, writer, progress.advance)
-            self.check_unchanged()
-            if not writer.documents:
-                raise _no_documents(self.files)
-        progress.finish()
-        return Meta(
-            documents=writer.documents,
-            tokens=writer.tokens,
-            vocab_size=tokenizer.vocab_size,
-            eod=tokenizer.eod,
-            max_token=writer.max_token,
-            tokenizer=tokenizer.identity,
-            files=len(self.files),
-            text_bytes=self.size,
-            bin_bytes=os.path.getsize(f"{prefix}.bin"),
-            idx_bytes=os.path.getsize(f"{prefix}.idx"),
-        )
-
     def check_unchanged(self) -> None:
         """Raise `RunError` when a file is not the one that was hashed: its tokens would get a wrong name."""
         for path, stamp in zip(self.files, self.stamps, strict=True):
             if stamp_of(path) != stamp:
                 raise RunError(f"{path} changed while it was tokenized", remedy="start again when it is written")
+
+
+def examine(source: SourceRequest, text_field: str, digests: Memo[Digest], listener: Listener) -> TextWork:
+    """Look at the content of a source's files; a scanned one that is not text is left out, with a warning.
+
+    Raises:
+        RunError: a named file, or every scanned one, is not text.
+    """
+    progress = ByteProgress(listener, "reading", sum(os.path.getsize(path) for path in source.files))
+    kept: dict[str, str] = {}
+    stamps: list[tuple[int, int]] = []
+    left_out: list[str] = []
+    for path in source.files:
+        stamp = stamp_of(path)
+        found = digests.get(path, lambda path: digest(path, progress.advance))
+        if not found["fault"]:
+            kept[path] = found["sha256"]
+            stamps.append(stamp)
+        elif source.scanned:
+            left_out.append(path)
+        else:
+            raise not_utf8(path, found["fault"])
+    progress.finish()
+    _tell_left_out(left_out, len(kept), listener)
+    field = text_field if source.kind != "text" else ""
+    return TextWork(
+        kind=source.kind, files=tuple(kept), hashes=tuple(kept.values()), stamps=tuple(stamps), text_field=field
+    )
+
+
+def _tell_left_out(files: list[str], kept: int, listener: Listener) -> None:
+    if files and not kept:
+        raise RunError(f"none of {len(files)} files is UTF-8 text", why=f"the first is {files[0]}")
+    if files:
+        event = "files that are not UTF-8 are left out of the data"
+        listener.log("warning", event, count=len(files), first=files[0])
+
+
+def write_token_file(works: Sequence[TextWork], tokenizer: Tokenizer, prefix: str, listener: Listener) -> Meta:
+    """Write one token file of all works at a prefix in a temporary folder.
+
+    Raises:
+        RunError: the disk is full, a line or row is no document, a file changed, or there is no document at all.
+    """
+    for work in works:
+        if work.kind == "parquet":
+            check_columns(work.files, work.text_field)
+    size, files = sum(work.size for work in works), [path for work in works for path in work.files]
+    needed = size * token_type(tokenizer.vocab_size)().itemsize
+    progress = ByteProgress(listener, "tokenizing", size, always=True)
+    with _disk_full(str(Path(prefix).parent.parent), needed), IndexedWriter(prefix, tokenizer.vocab_size) as writer:
+        for work in works:
+            write_tokens(work.kind, work.files, work.text_field, tokenizer, writer, progress.advance)
+            work.check_unchanged()
+        if not writer.documents:
+            raise _no_documents(files)
+    progress.finish()
+    return Meta(
+        documents=writer.documents,
+        tokens=writer.tokens,
+        vocab_size=tokenizer.vocab_size,
+        eod=tokenizer.eod,
+        max_token=writer.max_token,
+        tokenizer=tokenizer.identity,
+        files=len(files),
+        text_bytes=size,
+        bin_bytes=os.path.getsize(f"{prefix}.bin"),
+        idx_bytes=os.path.getsize(f"{prefix}.idx"),
+    )
 
 
 def _no_documents(files: Sequence[str]) -> RunError:
@@ -104,5 +147,5 @@ def _disk_full(folder: str, needed: int) -> Iterator[None]:
         raise RunError(
             f"no room for the token files in {folder}",
             why=f"{error.strerror}; up to {needed:,} bytes are needed, {shutil.disk_usage(folder).free:,} are free",
-            remedy="make room, or set a workspace on another disk",
+            remedy="make room, or write to another disk: a run's `workspace`, or `--output`",
         ) from error

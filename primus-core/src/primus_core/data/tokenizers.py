@@ -7,7 +7,7 @@ import json
 import os
 import string
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import frozen
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from primus_core.data.hub import Hub
 from primus_core.data.missing import missing_library
 from primus_core.errors import ConfigError, DependencyError
+from primus_core.planning.datatokenizers import Family
 from primus_core.planning.datavocabulary import BYTE_VOCABULARY
-
-Family = Literal["bytes", "huggingface", "sentencepiece"]
 
 BYTE_EOD = 257
 """Ends a document of bytes; 256 begins one and 258 pads, which training data never needs."""
@@ -64,6 +63,9 @@ class Tokenizer(Protocol):
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
         """Ids of each text, none added at its start or end."""
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids below `vocab_size`, as people read it: special tokens and cut characters may be lost."""
+
 
 @frozen(kw_only=True)
 class ByteLevel:
@@ -77,6 +79,9 @@ class ByteLevel:
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
         return [np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.uint16) for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return bytes(token for token in ids if token < 256).decode("utf-8", errors="replace")
 
 
 @frozen(kw_only=True)
@@ -94,6 +99,9 @@ class HuggingFace:
         encoded = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.array(one.ids, dtype=np.int32) for one in encoded]
 
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self.inner.decode(list(ids), skip_special_tokens=False))
+
 
 @frozen(kw_only=True)
 class SentencePiece:
@@ -109,6 +117,9 @@ class SentencePiece:
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
         return [np.array(ids, dtype=np.int32) for ids in self.inner.encode(list(texts), out_type=int)]
 
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self.inner.decode(list(ids)))
+
 
 def load_tokenizer(family: Family, model: str | None, hub: Hub, *, special: bool = True) -> Tokenizer:
     """The tokenizer of a family from a file or a hub id.
@@ -120,8 +131,10 @@ def load_tokenizer(family: Family, model: str | None, hub: Hub, *, special: bool
 
     Raises:
         DependencyError: a library is missing, the file is not sound, or the hub cannot be asked.
-        ConfigError: the tokenizer has no token that ends a document.
+        ConfigError: the tokenizer has no token that ends a document, or the family is ``none``.
     """
+    if family == "none":
+        raise ConfigError("NullTokenizer has no text", remedy="name the tokenizer that the tokens were made with")
     if family == "bytes" or model is None:
         return ByteLevel()
     if family == "sentencepiece":

@@ -13,11 +13,12 @@ from attrs import frozen
 
 from primus_core.errors import ConfigError
 from primus_core.parameters import nearest
+from primus_core.planning.dataindex import INDEX_MAGIC, check_whole
 
 Kind = Literal["indexed", "text", "jsonl", "parquet"]
 
-INDEX_MAGIC = b"MMIDIDX\x00\x00"
-"""First bytes of the ``.idx`` file of Megatron's indexed data."""
+SIDECAR = ".meta.json"
+"""Follows the prefix of indexed data in the name of the file that tells how it was made."""
 
 _LINES = (".jsonl", ".ndjson")
 _JSONL = (*_LINES, ".json")
@@ -119,7 +120,9 @@ def _prefix(path: str, where: str) -> Source | None:
 
 def _indexed_source(prefix: str, where: str) -> Source:
     _refuse_empty(prefix + ".idx", where)
-    return Source(kind="indexed", files=(prefix,), size=_refuse_empty(prefix + ".bin", where))
+    size = _refuse_empty(prefix + ".bin", where)
+    check_whole(prefix, where)
+    return Source(kind="indexed", files=(prefix,), size=size)
 
 
 def _half(prefix: str, has_bin: bool, where: str) -> ConfigError:
@@ -181,7 +184,7 @@ def _walk(folder: str) -> Iterator[str]:
 
 def _scanned(paths: Iterator[str], what: str, where: str, text_field: str, *, strict_bins: bool) -> tuple[Source, ...]:
     """Sort found files by kind; what is neither text nor indexed data is passed over."""
-    found = {path: size for path in paths if (size := _regular_size(path)) is not None}
+    found = {path: size for path in paths if (size := _regular_size(path)) is not None and not _is_sidecar(path)}
     indexed = _indexed(found, where, strict_bins=strict_bins)
     texts: dict[Kind, dict[str, int]] = {"text": {}, "jsonl": {}, "parquet": {}}
     for path in sorted(found):
@@ -193,6 +196,10 @@ def _scanned(paths: Iterator[str], what: str, where: str, text_field: str, *, st
     if not sources:
         raise _nothing(what, len(found), where)
     return sources
+
+
+def _is_sidecar(path: str) -> bool:
+    return path.endswith(SIDECAR) and os.path.exists(path.removesuffix(SIDECAR) + ".idx")
 
 
 def _regular_size(path: str) -> int | None:

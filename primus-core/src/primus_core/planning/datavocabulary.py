@@ -14,7 +14,8 @@ from array import array
 from collections.abc import Sequence
 
 from primus_core.errors import ConfigError
-from primus_core.planning.datasources import INDEX_MAGIC, Source
+from primus_core.planning.dataindex import INDEX_MAGIC
+from primus_core.planning.datasources import Source
 from primus_core.planning.datatokenizers import TokenizerChoice
 
 BYTE_VOCABULARY = 259
