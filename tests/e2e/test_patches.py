@@ -1,4 +1,4 @@
-"""A planned patch that cannot do its work stops the run before training, by name."""
+"""What is patched can be asked for before a run, and a patch that cannot do its work stops one before training."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from primus_core.report.merge import merge
+from primus_core.rundir import RunDir
 from tests.e2e.support import EXAMPLE, QUICK, Primus, environment
 
 PATCH = "cpu-attention"
@@ -51,6 +53,13 @@ FAULTS: dict[str, tuple[dict[str, Any], int, list[str]]] = {
     "missing": ({"replacement": "primus_backend_megatron.rank.patches.model:gone"}, 1, ["gone"]),
     "fails": ({"replacement": "builtins:int"}, 3, ["builtins:int", "TypeError"]),
     "target gone": ({"target": "megatron.core.models.backends:LocalSpecProvider.gone"}, 3, ["LocalSpecProvider.gone"]),
+    "target of another patch": (
+        {"target": "megatron.training.training:initialize_megatron"},
+        3,
+        ["replace the same target", "cpu-initialize"],
+    ),
+    "waits for itself": ({"after": [PATCH]}, 3, ["wait for one another"]),
+    "comes after an unknown one": ({"after": ["no-such-patch"]}, 3, ["no-such-patch, which is not planned"]),
     "target changed": ({"fingerprint": ["0" * 64]}, 3, ["--allow-patch-drift " + PATCH]),
 }
 
@@ -89,3 +98,36 @@ def test_allowed_drift_is_recorded(plan: dict[str, Any], tmp_path: Path, workspa
     states = {result["id"]: result["state"] for result in report["patches"]["results"]}
     assert states[PATCH] == "drift-allowed"
     assert set(states.values()) == {"applied", "drift-allowed"}
+    merged = merge(RunDir(Path(plan["run_dir"])), world_size=1)
+    assert {result.id: result.state for result in merged.ranks[0].patches.results} == states
+
+
+def test_patches_are_listed_with_their_reasons(primus: Primus, workspace: Path) -> None:
+    """`primus patches` says what would be replaced, why, in which versions and when; it starts and writes nothing."""
+    done = primus("patches", EXAMPLE, *QUICK)
+    assert done.returncode == 0, done.stderr
+    blocks = [block.splitlines() for block in done.stdout.split("\n\n")]
+    assert blocks[0] == [f"{len(blocks) - 1} patches for megatron 0.19.2 on cpu"]
+    (attention,) = [block for block in blocks if block[0] == PATCH]
+    names, values = zip(*(line.split(maxsplit=1) for line in attention[1:]), strict=True)
+    assert names == ("target", "reason", "requires", "when")
+    assert values[0] == "megatron.core.models.backends:LocalSpecProvider.core_attention"
+    assert values[2:] == ("megatron-core>=0.19.2,<0.20", "cpu")
+    assert not workspace.exists()
+
+
+def test_listed_patches_follow_the_experiment(primus: Primus) -> None:
+    """A feature's patches are listed where the experiment uses it, with the parameter that asked for them."""
+    done = primus("patches", "--format", "json", EXAMPLE, *QUICK, "num_experts=4", "accelerator=cpu")
+    assert done.returncode == 0, done.stderr
+    conditions = {patch["id"]: patch["condition"] for patch in json.loads(done.stdout)}
+    assert conditions["cpu-all-to-all"] == "num_experts is set"
+    assert "cpu-send" not in conditions
+
+
+def test_patches_of_a_wrong_experiment_are_not_listed(primus: Primus) -> None:
+    """Like every command that plans a run: one screen, exit 2."""
+    done = primus("patches", EXAMPLE, "train_iters=fifty")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert not done.stdout

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
+import logging
+import multiprocessing
+import os
+import sys
 from typing import Any
 
 import torch
+from megatron.core import mpu
 from torch import distributed
 
+from primus_backend_megatron.checkpoints import (
+    begin_saving,
+    checkpoint_folder,
+    finish_saving,
+    is_whole,
+    marked_checkpoints,
+)
+from primus_backend_megatron.rank import arguments, train
+from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.contract import RankContext
 from primus_core.plan import RunPlan
 
@@ -41,24 +58,30 @@ def random_numbers(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     drawn = torch.rand(3).tolist()
     torch.cuda.set_rng_state(state)
     repeated = torch.rand(3).tolist() == drawn
+    told = io.StringIO()
+    logging.getLogger("megatron.core.tensor_parallel.random").addHandler(logging.StreamHandler(told))
     tracker = tensor_parallel.random.CudaRNGStatesTracker()
     tracker.add("kind", 11)
+    torch.manual_seed(5)
+    tracker.add("other", 12)
+    kept = torch.initial_seed() == 5
     with tracker.fork("kind"):
         forked = torch.rand(3).tolist()
     torch.manual_seed(11)
-    return {"same": same, "repeated": repeated, "forked": torch.rand(3).tolist() == forked, "loader": _loads(plan)}
+    return {
+        "same": same,
+        "repeated": repeated,
+        "kept": kept,
+        "forked": torch.rand(3).tolist() == forked,
+        "warnings": told.getvalue(),
+        "loader": _loads(plan),
+    }
 
 
 def _loads(plan: RunPlan) -> bool:
-    from megatron.core import mpu
-    from megatron.training.global_vars import set_args
     from megatron.training.training import build_pretraining_data_loader
 
-    from primus_backend_megatron.rank import arguments
-
-    args = arguments.build_namespace(plan.translation.native if plan.translation else {})
-    arguments.validate(args)
-    set_args(args)
+    _validated(plan)
     distributed.init_process_group("gloo")
     mpu.initialize_model_parallel()
     before = torch.get_rng_state()
@@ -82,16 +105,12 @@ def stubs(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
 
 def attention(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     """Our core attention against Megatron's own, forward and backward, with and without a mask."""
-    from megatron.core import mpu
     from megatron.core.models.backends import LocalSpecProvider
-    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
     from megatron.core.transformer import TransformerConfig
     from megatron.core.transformer.dot_product_attention import DotProductAttention
     from megatron.core.transformer.enums import AttnMaskType
 
-    distributed.init_process_group("gloo")
-    mpu.initialize_model_parallel()
-    model_parallel_cuda_manual_seed(1)
+    _initialized()
     config = TransformerConfig(
         num_layers=1, hidden_size=32, num_attention_heads=4, num_query_groups=2, attention_dropout=0.0
     )
@@ -132,31 +151,130 @@ def norms(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     }
 
 
-def exchanges(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
-    """A tensor whose storage is replaced while it is being sent, and split sizes that are tensors."""
-    from megatron.core.pipeline_parallel import p2p_communication
+def sends(plan: RunPlan, rank: RankContext) -> list[float]:
+    """What arrives of a tensor that Megatron frees while it is being sent, as its interleaved pipeline does."""
+    from megatron.core.pipeline_parallel import p2p_communication, schedules
 
     distributed.init_process_group("gloo")
-    received = {}
-    for name in ("_p2p_ops", "_batched_p2p_ops"):
-        sent = torch.full((1 << 20,), 3.0 + rank.rank)
-        got = torch.zeros(1 << 20)
-        requests = getattr(p2p_communication, name)(
-            tensor_send_prev=sent if rank.rank else None,
-            tensor_recv_prev=got if rank.rank else None,
-            tensor_send_next=None if rank.rank else sent,
-            tensor_recv_next=None if rank.rank else got,
-            group=distributed.group.WORLD,
-            prev_pipeline_rank=0,
-            next_pipeline_rank=1,
-        )
-        sent.data = torch.zeros(1 << 20)
-        for request in requests.values() if isinstance(requests, dict) else requests:
-            request.wait()
-        received[name] = got.unique().tolist()
-        distributed.barrier()
-    halves = torch.empty(2)
-    splits = torch.tensor([1, 1])
-    distributed.all_to_all_single(halves, torch.tensor([10.0, 20.0]) + rank.rank, splits, splits)
+    sent, got = torch.full((1 << 20,), 3.0 + rank.rank), torch.zeros(1 << 20)
+    requests = p2p_communication._p2p_ops(
+        tensor_send_prev=sent if rank.rank else None,
+        tensor_recv_prev=got if rank.rank else None,
+        tensor_send_next=None if rank.rank else sent,
+        tensor_recv_next=None if rank.rank else got,
+        group=distributed.group.WORLD,
+        prev_pipeline_rank=0,
+        next_pipeline_rank=1,
+    )
+    schedules.deallocate_output_tensor(sent, deallocate_pipeline_outputs=True)
+    for request in requests.values():
+        request.wait()
+    distributed.barrier()
     distributed.destroy_process_group()
-    return {**received, "all to all": halves.tolist()}
+    values: list[float] = got.unique().tolist()
+    return values
+
+
+def imports(plan: RunPlan, rank: RankContext) -> list[str]:
+    """Modules of Megatron that do not import everywhere, imported anew."""
+    names = ["megatron.training.models.gpt", "megatron.core.transformer.moe.ops.paged_stash"]
+    for name in names:
+        del sys.modules[name]
+        importlib.import_module(name)
+    return names
+
+
+def compiles(plan: RunPlan, rank: RankContext) -> float:
+    """One of the functions that Megatron has compiled, where there is no compiler."""
+    from megatron.core.jit import jit_fuser
+
+    os.environ["CXX"] = "/no/compiler"
+    return float(jit_fuser(lambda x: 2 * x + 1)(torch.ones(1)))
+
+
+def validates(plan: RunPlan, rank: RankContext) -> str:
+    """Megatron's own check of the parameters."""
+    arguments.validate(args := arguments.build_namespace(_native(plan)))
+    return str(args.params_dtype)
+
+
+def recomputes(plan: RunPlan, rank: RankContext) -> bool:
+    """Whether activations that are computed again have the same dropout: gradients pass where the output did."""
+    from megatron.core import tensor_parallel
+
+    _initialized()
+    source = torch.ones(100, requires_grad=True)
+    output = tensor_parallel.checkpoint(torch.nn.functional.dropout, False, source)
+    torch.rand(3)
+    output.sum().backward()
+    return source.grad is not None and bool(torch.equal(source.grad, output.detach()))
+
+
+def gathers(plan: RunPlan, rank: RankContext) -> list[float]:
+    """Unequal numbers of tokens of two ranks, gathered by Megatron's own function."""
+    from megatron.core.tensor_parallel.mappings import gather_from_sequence_parallel_region
+
+    _initialized()
+    sizes = [1, 2]
+    own = torch.full((sizes[rank.rank],), 1.0 + rank.rank)
+    gathered: list[float] = gather_from_sequence_parallel_region(own, True, distributed.group.WORLD, sizes).tolist()
+    return gathered
+
+
+def saves(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
+    """A run that saves: the checkpoints that are known to be whole, and the processes that saving started."""
+    result = train.run(plan, rank)
+    whole = [item.iteration for item in marked_checkpoints(_native(plan)["save"])]
+    return {"whole": whole, "known": bool(result["checkpoint"]), "helpers": len(multiprocessing.active_children())}
+
+
+def marks_in_background(plan: RunPlan, rank: RankContext) -> bool:
+    """Whether a checkpoint is declared whole once Megatron has finalized it in the background."""
+    from megatron.training.training import maybe_finalize_async_save
+
+    args = _validated(plan)
+    args.async_save = True
+    begin_saving(args.save, 7)
+    checkpoint_folder(args.save, 7).mkdir(parents=True)
+    CURRENT.set(Session(plan=plan, rank=rank, unfinished_saves=[7]))
+    maybe_finalize_async_save()
+    return is_whole(args.save, 7)
+
+
+def deletes(plan: RunPlan, rank: RankContext) -> bool:
+    """Whether a checkpoint is still taken for whole after its deletion was interrupted."""
+    from megatron.training.checkpointing import _async_delete_checkpoint_impl
+
+    def interrupt(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "shutil.rmtree":
+            raise KeyboardInterrupt
+
+    save = str(_native(plan)["save"])
+    finish_saving(save, 7, {})
+    sys.addaudithook(interrupt)
+    with contextlib.suppress(KeyboardInterrupt):
+        _async_delete_checkpoint_impl(save, 7)
+    return is_whole(save, 7)
+
+
+def _initialized() -> None:
+    """What Megatron sets up before it makes a model."""
+    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+
+    distributed.init_process_group("gloo")
+    mpu.initialize_model_parallel()
+    model_parallel_cuda_manual_seed(1)
+
+
+def _native(plan: RunPlan) -> dict[str, Any]:
+    return dict(plan.translation.native) if plan.translation else {}
+
+
+def _validated(plan: RunPlan) -> Any:
+    """Megatron's parameters, where Megatron looks for them."""
+    from megatron.training.global_vars import set_args
+
+    args = arguments.build_namespace(_native(plan))
+    arguments.validate(args)
+    set_args(args)
+    return args

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from primus_backend_megatron.host.schema import schema_for
 from primus_backend_megatron.patch_plan import plan_patches
 from primus_core.codec import to_json
 from primus_core.experiment import Value
@@ -73,7 +74,8 @@ def make_plan(
     patches: tuple[PatchSpec, ...] | None = None,
     settings: Mapping[str, Value] | None = None,
 ) -> RunPlan:
-    """The plan of a training run, as the host would make it."""
+    """The plan of a training run, as the host would make it: with the patches that its values need."""
+    native = {**CPU, **LLAMA, **(native or {})}
     target = Target(accelerator="cpu", library_version="0.19.2", ranks_per_node=world)
     task = Task(kind="train", entry=ENTRY, ranks_per_node=world)
     return RunPlan(
@@ -85,15 +87,26 @@ def make_plan(
         module="pre_trainer",
         settings=Settings(values=settings or {}),
         translation=Translation(
-            native={**CPU, **LLAMA, **(native or {})},
+            native=native,
             entry=ENTRY,
             layout=Layout(),
-            patches=plan_patches(target) if patches is None else patches,
+            patches=plan_patches(target, with_defaults(native)) if patches is None else patches,
             environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
         ),
         job=Job(run_id="test", name="test", task=task, python=sys.executable, argv=()),
         launcher="single",
     )
+
+
+def with_defaults(native: Mapping[str, Value]) -> Mapping[str, Value]:
+    """All of Megatron's parameters."""
+    parameters = schema_for("0.19.2").parameters
+    return {**{name: parameter.default for name, parameter in parameters.items()}, **native}
+
+
+def all_patches() -> tuple[PatchSpec, ...]:
+    """Everything that may be planned on a CPU."""
+    return plan_patches(Target(accelerator="cpu", library_version="0.19.2", ranks_per_node=1))
 
 
 @frozen(kw_only=True)
@@ -141,7 +154,7 @@ class Ranks:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._say(to_json(make_plan(), indent=None))
+        self._say(to_json(make_plan(patches=all_patches()), indent=None))
         self.ready = self._hear()
 
     def __enter__(self) -> Ranks:
@@ -163,13 +176,30 @@ class Ranks:
         prepared: Mapping[str, Any] | None = None,
         settings: Mapping[str, Value] | None = None,
     ) -> Outcome:
-        """Run an entry in fresh ranks; ``kill``: rank 0 dies of SIGKILL when what it reported matches this pattern."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Run an entry in fresh ranks on native values; ``kill`` and ``prepared`` as for `start`."""
         plan = make_plan(native, folder=folder, world=world, settings=settings)
+        return self.start(plan, folder, entry=entry, kill=kill, prepared=prepared)
+
+    def start(
+        self,
+        plan: RunPlan,
+        folder: Path,
+        *,
+        entry: str = ENTRY,
+        kill: str | None = None,
+        prepared: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        """Run a plan in fresh ranks.
+
+        Args:
+            kill: rank 0 dies of SIGKILL when what it reported matches this pattern.
+            prepared: results of preparations, by name.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
         request = {
             "plan": to_json(plan, indent=None),
             "folder": str(folder),
-            "world": world,
+            "world": plan.target.world_size,
             "entry": entry,
             "port": free_port(),
             "kill": kill,

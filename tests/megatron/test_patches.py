@@ -9,20 +9,30 @@ from typing import Any
 import pytest
 
 from primus_backend_megatron import patch_plan
-from primus_core.plan import Accelerator, Target
-from tests.megatron.ranks import Ranks
+from primus_core.experiment import Value
+from primus_core.plan import Accelerator, PatchSpec
+from tests.megatron.experiments import MOCK, target_of, translate
+from tests.megatron.ranks import Ranks, all_patches, make_plan, with_defaults
 
+_OPTIMIZER = {"optimizer-state-before-loading", "optimizer-own-step-counts", "optimizer-restore-states"}
 FINGERPRINTS = json.loads(Path(patch_plan.__file__).with_name("patch_fingerprints.json").read_text())
 
 
-def planned(accelerator: Accelerator) -> tuple[Any, ...]:
-    return patch_plan.plan_patches(Target(accelerator=accelerator, library_version="0.19.2", ranks_per_node=1))
+def planned(accelerator: Accelerator) -> tuple[PatchSpec, ...]:
+    """Everything that may be planned there."""
+    return patch_plan.plan_patches(target_of(accelerator))
 
 
-def probe(ranks: Ranks, folder: Path, name: str, world: int = 1, **native: Any) -> list[dict[str, Any]]:
-    """The results of one of the entries of `probes`, by rank."""
-    outcome = ranks.run(folder, native, world=world, entry=f"tests.megatron.probes:{name}").check()
-    return [dict(outcome.result(rank)) for rank in range(world)]
+def plan_of(native: dict[str, Value]) -> tuple[PatchSpec, ...]:
+    """What is planned for these parameters on a CPU."""
+    return patch_plan.plan_patches(target_of(), with_defaults(native))
+
+
+def probe(ranks: Ranks, folder: Path, name: str, world: int = 1) -> list[Any]:
+    """The results of one of the entries of `probes`, by rank, with every patch that there is."""
+    plan = make_plan(folder=folder, world=world, patches=all_patches())
+    outcome = ranks.start(plan, folder, entry=f"tests.megatron.probes:{name}").check()
+    return [outcome.result(rank) for rank in range(world)]
 
 
 def test_every_planned_patch_is_applied_to_the_installed_libraries(ranks: Ranks) -> None:
@@ -74,7 +84,7 @@ def test_cuda_is_answered_by_the_cpu_but_not_claimed(ranks: Ranks, tmp_path: Pat
 def test_random_states_of_the_device_are_the_cpus(ranks: Ranks, tmp_path: Path) -> None:
     """Seeding, saving, restoring and forking work, and starting a data loader draws nothing."""
     assert probe(ranks, tmp_path, "random_numbers") == [
-        {"same": True, "repeated": True, "forked": True, "loader": True}
+        {"same": True, "repeated": True, "kept": True, "forked": True, "warnings": "", "loader": True}
     ]
 
 
@@ -98,7 +108,56 @@ def test_norms_are_marked_for_sequence_parallelism(ranks: Ranks, tmp_path: Path)
 
 
 def test_what_is_sent_is_what_was_there_when_it_was_sent(ranks: Ranks, tmp_path: Path) -> None:
-    """Megatron frees activations whose send is on its way; and it splits by tensors, which gloo refuses."""
-    first, second = probe(ranks, tmp_path, "exchanges", world=2)
-    assert first == {"_p2p_ops": [4.0], "_batched_p2p_ops": [4.0], "all to all": [10.0, 11.0]}
-    assert second == {"_p2p_ops": [3.0], "_batched_p2p_ops": [3.0], "all to all": [20.0, 21.0]}
+    """Megatron frees activations whose send is on its way."""
+    assert probe(ranks, tmp_path, "sends", world=2) == [[4.0], [3.0]]
+
+
+def test_what_ranks_gather_may_differ_in_length(ranks: Ranks, tmp_path: Path) -> None:
+    """Ranks that share experts gather as many tokens as each of them was sent."""
+    assert probe(ranks, tmp_path, "gathers", world=2) == [[1.0, 2.0, 2.0]] * 2
+
+
+PLAIN: dict[str, Value] = {"num_layers": 4, "vocab_size": 1000, "save": None, "eval_iters": 0}
+"""Parameters of a run that needs nothing special."""
+
+CONDITIONS: dict[str, tuple[dict[str, Value], set[str]]] = {
+    "pipeline": ({"pipeline_model_parallel_size": 2}, {"cpu-send"}),
+    "sequence parallelism": ({"sequence_parallel": True}, {"cpu-norm"}),
+    "experts": ({"num_experts": 4}, {"cpu-all-to-all", "cpu-all-gather"}),
+    "evaluation": ({"eval_iters": 1}, {"evaluation-loss", "evaluation-notice"}),
+    "saving": ({"save": "checkpoints"}, {"checkpoint-marker", "checkpoint-queue"}),
+    "saving in the background": ({"async_save": True}, {"checkpoint-marker-async"}),
+    "deletion": ({"save_retain_interval": 4}, {"checkpoint-unmark"}),
+    "loading together": ({"ckpt_fully_parallel_load": True}, {"cpu-empty", "cpu-empty-like"}),
+    "distributed optimizer": ({"use_distributed_optimizer": True}, _OPTIMIZER),
+    "FSDP": ({"use_megatron_fsdp": True}, _OPTIMIZER),
+}
+
+
+@pytest.mark.parametrize("feature", CONDITIONS)
+def test_a_patch_that_one_feature_needs_is_planned_with_it_only(feature: str) -> None:
+    """A plain run carries no patch of a feature that it does not use; the plan says which parameter asked for it."""
+    native, ids = CONDITIONS[feature]
+    plain = {spec.id for spec in plan_of(PLAIN)}
+    gained = [spec for spec in plan_of({**PLAIN, **native}) if spec.id not in plain]
+    assert {spec.id for spec in gained} == ids
+    assert all(any(name in spec.condition for name in native) for spec in gained)
+
+
+def test_every_condition_is_tried_above() -> None:
+    """What is not planned for a plain run is planned for one of the features, and no other patch names a condition."""
+    conditional = {spec.id for spec in planned("cpu")} - {spec.id for spec in plan_of(PLAIN)}
+    assert conditional == set().union(*(ids for _, ids in CONDITIONS.values()))
+    assert conditional == {spec.id for spec in planned("cpu") if spec.condition}
+
+
+def test_parameters_that_a_checkpoint_will_set_may_need_anything() -> None:
+    """With use_checkpoint_args the layout is known in the ranks only: everything is planned."""
+    assert plan_of({**PLAIN, "use_checkpoint_args": True}) == planned("cpu")
+
+
+def test_the_translation_decides_what_is_planned() -> None:
+    """The host plans by the parameters as they are after its adjustments: a default folder for checkpoints is one."""
+    ids = {spec.id for spec in translate({**MOCK, "num_experts": 4, "save_interval": 5}).patches}
+    assert {"cpu-all-to-all", "checkpoint-marker"} < ids
+    assert not {"cpu-send", "optimizer-own-step-counts", "checkpoint-unmark"} & ids

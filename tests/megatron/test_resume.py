@@ -34,7 +34,7 @@ def test_a_run_killed_between_two_saves_continues_bit_for_bit(
     """SIGKILL after iteration 5: the next run starts at 4 and repeats the losses of an uninterrupted run exactly."""
     whole = ranks.run(tmp_path / "whole", native).check().losses()
     killed = ranks.run(tmp_path / "killed", saving(tmp_path, **native), kill='"iteration": 5,')
-    assert killed.codes == (-9, -9)
+    assert killed.codes[0] == -9  # the other rank is killed, or fails of its peer before
     resumed = ranks.run(tmp_path / "resumed", saving(tmp_path, **native), settings=AUTO).check()
     assert resumed.losses() == whole[-len(resumed.losses()) :]
     assert [row["iteration"] for row in resumed.rows()] == [5, 6]
@@ -45,7 +45,7 @@ def test_a_run_killed_between_two_saves_continues_bit_for_bit(
 def test_a_checkpoint_that_was_being_written_is_never_taken(ranks: Ranks, tmp_path: Path) -> None:
     """SIGKILL during the save of iteration 4: the next run continues from 2, and writes 4 anew."""
     killed = ranks.run(tmp_path / "killed", saving(tmp_path), kill='"iteration": 4,.*"save"')
-    assert killed.codes == (-9, -9)
+    assert killed.codes[0] == -9  # the other rank is killed, or fails of its peer before
     folder = tmp_path / "checkpoints"
     assert (folder / "iter_0000004.saving").exists()
     # The worst of what a kill can leave: all files are there, but nobody has said so.

@@ -1,5 +1,7 @@
 """A process that has imported torch and patched Megatron once, and forks ranks from that state on request.
 
+It applies every patch that there is; a rank takes back what its own plan lacks.
+
 Started by `ranks.py`; one JSON request a line on standard input, one JSON answer a line on standard output:
 ``{"plan": ..., "folder": ..., "world": 2, "entry": "module:function", "kill": "pattern"}`` ->
 ``{"codes": [...]}``. A rank's output goes to ``folder/rank-N.txt``, what it reports to ``folder/rank-N.jsonl``.
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from primus_core.codec import from_json
-from primus_core.patching import apply_patches, verify
+from primus_core.patching import Applied, apply_patches, verify
 from primus_core.plan import RunPlan
 
 warnings.simplefilter("ignore")
@@ -77,7 +79,19 @@ class Rank:
         return dict(self._prepared[name])
 
 
-def child(request: dict[str, Any], rank: int) -> int:
+def take_back(applied: Applied, plan: RunPlan) -> None:
+    """Undo the patches that a plan lacks, also where Megatron copied the new attribute while it was imported."""
+    planned = {spec.id for spec in plan.translation.patches} if plan.translation else set()
+    for change in applied.changes:
+        if change.id in planned:
+            continue
+        change.location.restore()
+        for module in [module for name, module in sys.modules.items() if name.startswith("megatron")]:
+            for name in [name for name, value in vars(module).items() if value is change.stored]:
+                setattr(module, name, change.location.original)
+
+
+def child(request: dict[str, Any], rank: int, applied: Applied) -> int:
     folder = Path(request["folder"])
     out = os.open(folder / f"rank-{rank}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(out, 1)
@@ -87,6 +101,7 @@ def child(request: dict[str, Any], rank: int) -> int:
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(request["port"]))
     plan = from_json(RunPlan, request["plan"])
+    take_back(applied, plan)
     os.environ.update(plan.translation.environment if plan.translation else {})
     context = Rank(rank, world, folder, request.get("prepared"), request.get("kill") if rank == 0 else None)
     module, _, name = request["entry"].partition(":")
@@ -101,25 +116,31 @@ def child(request: dict[str, Any], rank: int) -> int:
     return 0
 
 
-def serve(request: dict[str, Any]) -> dict[str, Any]:
+def serve(request: dict[str, Any], applied: Applied) -> dict[str, Any]:
     pids = []
     for rank in range(request["world"]):
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            code = child(request, rank)
+            code = child(request, rank, applied)
             sys.stdout.flush()
             os._exit(code)
         pids.append(pid)
-    codes = []
-    for pid in pids:
-        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        if codes[-1] != 0:
-            # The others fail by themselves, unless the first one was killed to see what is left.
-            time.sleep(0 if codes[-1] < 0 else 0.3)
-            for other in pids[len(codes) :]:
+    return {"codes": _ended(pids)}
+
+
+def _ended(pids: list[int]) -> list[int]:
+    """The exit codes of all ranks. When one has failed, the others fail of it, or wait for it for ever."""
+    codes: dict[int, int] = {}
+    while len(codes) < len(pids):
+        pid, status = os.wait()
+        codes[pid] = os.waitstatus_to_exitcode(status)
+        if codes[pid] != 0:
+            # The others fail by themselves, unless this one was killed to see what is left.
+            time.sleep(0 if codes[pid] < 0 else 0.3)
+            for other in set(pids) - set(codes):
                 os.kill(other, signal.SIGKILL)
-    return {"codes": codes}
+    return [codes[pid] for pid in pids]
 
 
 def main() -> None:
@@ -138,7 +159,7 @@ def main() -> None:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in _answers(answer, {"ready": ledger, "seconds": times}):
-        _say(answer, serve(json.loads(line)))
+        _say(answer, serve(json.loads(line), report))
 
 
 def _answers(answer: Any, first: dict[str, Any]) -> Any:

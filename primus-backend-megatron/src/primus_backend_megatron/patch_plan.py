@@ -7,29 +7,39 @@ without it, and run ``tools/fingerprints.py``, which records what the replaced c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from attrs import evolve
 
+from primus_backend_megatron.patch_needs import Values
 from primus_backend_megatron.patch_table import CPU_MEGATRON, CPU_TORCH, EVERYWHERE, PYTHON, Row
 from primus_core.plan import PatchSpec, Target
 
 
-def plan_patches(target: Target) -> tuple[PatchSpec, ...]:
+def plan_patches(target: Target, values: Values | None = None) -> tuple[PatchSpec, ...]:
     """The patches for a target, in the order of application.
 
     Everything that Megatron copies from other modules while it is imported comes before its own patches: resolving
     those imports it.
+
+    Args:
+        values: Megatron's parameters, which decide what is needed; None: everything that any experiment may need.
     """
     cpu = target.accelerator == "cpu"
     known = _fingerprints()
-    early = [evolve(_spec(row, known), python="<3.12") for row in PYTHON]
-    early += [evolve(_spec(row, known), when=("cpu",)) for row in (CPU_TORCH if cpu else ())]
+    early = [evolve(_spec(row, known), python="<3.12") for row in _needed(PYTHON, values)]
+    early += [evolve(_spec(row, known), when=("cpu",)) for row in _needed(CPU_TORCH if cpu else (), values)]
     before = tuple(spec.id for spec in early)
-    late = [evolve(_spec(row, known), after=before) for row in EVERYWHERE]
-    late += [evolve(_spec(row, known), after=before, when=("cpu",)) for row in (CPU_MEGATRON if cpu else ())]
+    late = [evolve(_spec(row, known), after=before) for row in _needed(EVERYWHERE, values)]
+    late += [
+        evolve(_spec(row, known), after=before, when=("cpu",)) for row in _needed(CPU_MEGATRON if cpu else (), values)
+    ]
     return (*early, *late)
+
+
+def _needed(rows: Iterable[Row], values: Values | None) -> list[Row]:
+    return [row for row in rows if values is None or row.need is None or row.need(values)]
 
 
 def _spec(row: Row, known: Mapping[str, Sequence[str]]) -> PatchSpec:
@@ -40,6 +50,7 @@ def _spec(row: Row, known: Mapping[str, Sequence[str]]) -> PatchSpec:
         reason=row.reason,
         requires=row.requires,
         fingerprint=tuple(known.get(row.target, ())),
+        condition=row.need.words if row.need else "",
     )
 
 

@@ -6,6 +6,19 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+from primus_backend_megatron.patch_needs import (
+    BACKGROUND_SAVE,
+    DELETION,
+    DISTRIBUTED_OPTIMIZER,
+    EVALUATION,
+    EXPERTS,
+    PARALLEL_LOAD,
+    PIPELINE,
+    SAVE,
+    SEQUENCE_PARALLEL,
+    Need,
+)
+
 TORCH = "torch>=2.13,<2.14"
 MEGATRON = "megatron-core>=0.19.2,<0.20"
 
@@ -27,10 +40,12 @@ class Row:
     replacement: str
     reason: str
     requires: str
+    need: Need | None = None
+    """None: every run needs it."""
 
 
-def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]]) -> tuple[Row, ...]:
-    return tuple(Row(*row, requires) for row in rows)
+def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]], need: Need | None = None) -> tuple[Row, ...]:
+    return tuple(Row(*row, requires, need) for row in rows)
 
 
 # For Python older than 3.12.
@@ -90,13 +105,7 @@ CPU_TORCH = (
                 "cpu-device-properties",
                 "torch.cuda:get_device_properties",
                 f"{_CUDA}:device_properties",
-                "Tensor parallelism asks for the generation of the device.",
-            ),
-            (
-                "cpu-device-capability",
-                "torch.cuda:get_device_capability",
-                f"{_CUDA}:device_capability",
-                "moe_grouped_gemm and bf16 settings ask for the generation of the device.",
+                "Tensor and context parallelism ask for the generation of the device.",
             ),
             (
                 "cpu-synchronize",
@@ -111,22 +120,10 @@ CPU_TORCH = (
                 "Megatron overlaps communication on streams that it makes when the model is wrapped.",
             ),
             (
-                "cpu-event",
-                "torch.cuda:Event",
-                f"{_CUDA}:event_class",
-                "Megatron orders streams by events.",
-            ),
-            (
                 "cpu-current-stream",
                 "torch.cuda:current_stream",
                 f"{_CUDA}:current_stream",
                 "Megatron makes its streams wait for the current one.",
-            ),
-            (
-                "cpu-stream-context",
-                "torch.cuda:stream",
-                f"{_CUDA}:stream_context",
-                "Megatron switches streams around communication.",
             ),
             (
                 "cpu-lazy-call",
@@ -150,13 +147,13 @@ CPU_TORCH = (
                 "cpu-random-get-rng-state",
                 "torch.cuda.random:get_rng_state",
                 f"{_CUDA}:get_rng_state",
-                "Megatron's trackers switch between random states of the device.",
+                "Megatron repeats the random state of an activation that it computes again.",
             ),
             (
                 "cpu-set-rng-state",
                 "torch.cuda:set_rng_state",
                 f"{_CUDA}:set_rng_state",
-                "Megatron restores the device's random state from checkpoints.",
+                "Megatron switches between random states of the device, and restores them from checkpoints.",
             ),
             (
                 "cpu-manual-seed",
@@ -169,21 +166,15 @@ CPU_TORCH = (
                     f"cpu-{name.replace('_', '-')}",
                     f"torch:{name}",
                     f"{_TENSORS}:on_cpu",
-                    'Megatron makes tensors with device="cuda" or in pinned memory.',
+                    'Megatron makes tensors with device="cuda".',
                 )
-                for name in ("tensor", "zeros", "empty", "rand", "empty_like")
+                for name in ("tensor", "zeros", "rand")
             ),
             (
                 "cpu-tensor-cuda",
                 "torch:Tensor.cuda",
                 f"{_TENSORS}:itself",
-                "Megatron moves batches and parameters to CUDA.",
-            ),
-            (
-                "cpu-module-cuda",
-                "torch.nn:Module.cuda",
-                f"{_TENSORS}:itself",
-                "Megatron moves the model to CUDA.",
+                "Megatron moves the model and its batches to CUDA.",
             ),
             (
                 "cpu-tensor-type",
@@ -191,119 +182,200 @@ CPU_TORCH = (
                 f"{_TENSORS}:cuda_type_name",
                 "Megatron's optimizers accept only parameters whose type is named torch.cuda.*.",
             ),
+        ],
+    ),
+    *_rows(
+        TORCH,
+        [
+            (
+                f"cpu-{name.replace('_', '-')}",
+                f"torch:{name}",
+                f"{_TENSORS}:on_cpu",
+                'Ranks that load parts of a checkpoint for one another exchange tensors made with device="cuda".',
+            )
+            for name in ("empty", "empty_like")
+        ],
+        PARALLEL_LOAD,
+    ),
+    *_rows(
+        TORCH,
+        [
             (
                 "cpu-all-to-all",
                 "torch.distributed:all_to_all_single",
                 f"{_GLOO}:all_to_all_lists",
                 "The MoE dispatcher gives split sizes as CPU tensors, which gloo refuses.",
             ),
+            (
+                "cpu-all-gather",
+                "torch.distributed:all_gather",
+                f"{_GLOO}:all_gather_unequal",
+                "Ranks that share experts gather unequal numbers of tokens, which gloo refuses.",
+            ),
         ],
+        EXPERTS,
     ),
 )
 
 # On every platform.
-EVERYWHERE = _rows(
-    MEGATRON,
-    [
-        (
-            "metrics",
-            "megatron.training.training:train_step",
-            f"{_RANK}.metrics:measured_train_step",
-            "Metrics of each iteration, with the loss of just that one and the learning rate that it used.",
-        ),
-        (
-            "checkpoint-marker",
-            "megatron.training.training:save_checkpoint",
-            f"{_RANK}.saving:marking_save",
-            "A checkpoint that was interrupted while it was written could be taken for a whole one.",
-        ),
-        (
-            "checkpoint-marker-async",
-            "megatron.training.training:maybe_finalize_async_save",
-            f"{_RANK}.saving:marking_finalize",
-            "A checkpoint that is written in the background is whole only when Megatron has finalized it.",
-        ),
-        (
-            "checkpoint-unmark",
-            "megatron.training.checkpointing:_async_delete_checkpoint_impl",
-            f"{_RANK}.saving:unmarking_delete",
-            "An old checkpoint whose deletion was interrupted could be taken for a whole one.",
-        ),
-        (
-            "checkpoint-queue",
-            "megatron.core.dist_checkpointing.strategies.filesystem_async:get_write_results_queue",
-            f"{_RANK}.saving:queue_without_process",
-            "At its first save each rank starts a process that imports the main program again and outlives a kill.",
-        ),
-        (
-            "dataset-helpers",
-            "megatron.core.datasets.utils:compile_helpers",
-            f"{_MODEL}:built_helpers",
-            "Megatron's wheel holds the compiled helpers but no Makefile, and a failed make ends the process.",
-        ),
-        (
-            "optimizer-state-before-loading",
-            f"{_DIST_OPTIMIZER}.sharded_state_dict",
-            f"{_OPTIMIZER}:state_before_loading",
-            "With torch's Adam the distributed optimizer cannot load a checkpoint before its first step.",
-        ),
-        (
-            "optimizer-own-step-counts",
-            f"{_DIST_OPTIMIZER}.load_state_dict",
-            f"{_OPTIMIZER}:own_step_counts",
-            "With torch's Adam all parameters share one step count after loading: wrong losses.",
-        ),
-        (
-            "optimizer-restore-states",
-            f"{_DIST_OPTIMIZER}._set_main_param_and_optimizer_states",
-            f"{_OPTIMIZER}:restore_states",
-            "Loading fails in fp32, and with torch's Adam it sets every step count to one: wrong losses.",
-        ),
-    ],
+EVERYWHERE = (
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "metrics",
+                "megatron.training.training:train_step",
+                f"{_RANK}.metrics:measured_train_step",
+                "Metrics of each iteration, with the loss of just that one and the learning rate that it used.",
+            ),
+            (
+                "dataset-helpers",
+                "megatron.core.datasets.utils:compile_helpers",
+                f"{_MODEL}:built_helpers",
+                "Megatron's wheel holds the compiled helpers but no Makefile, and a failed make ends the process.",
+            ),
+        ],
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "evaluation-loss",
+                "megatron.training.training:evaluate",
+                f"{_RANK}.evaluation:noted_evaluation",
+                "Only the ranks of the last pipeline stage know the loss of an evaluation.",
+            ),
+            (
+                "evaluation-notice",
+                "megatron.training.training:evaluate_and_print_results",
+                f"{_RANK}.evaluation:told_evaluation",
+                "Megatron prints the loss of an evaluation among its own messages, which the console does not show.",
+            ),
+        ],
+        EVALUATION,
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "checkpoint-marker",
+                "megatron.training.training:save_checkpoint",
+                f"{_RANK}.saving:marking_save",
+                "A checkpoint that was interrupted while it was written could be taken for a whole one.",
+            ),
+            (
+                "checkpoint-queue",
+                "megatron.core.dist_checkpointing.strategies.filesystem_async:get_write_results_queue",
+                f"{_RANK}.saving:queue_without_process",
+                "At its first save each rank starts a process that imports the main program again and outlives a kill.",
+            ),
+        ],
+        SAVE,
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "checkpoint-marker-async",
+                "megatron.training.training:maybe_finalize_async_save",
+                f"{_RANK}.saving:marking_finalize",
+                "A checkpoint that is written in the background is whole only when Megatron has finalized it.",
+            ),
+        ],
+        BACKGROUND_SAVE,
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "checkpoint-unmark",
+                "megatron.training.checkpointing:_async_delete_checkpoint_impl",
+                f"{_RANK}.saving:unmarking_delete",
+                "An old checkpoint whose deletion was interrupted could be taken for a whole one.",
+            ),
+        ],
+        DELETION,
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "optimizer-state-before-loading",
+                f"{_DIST_OPTIMIZER}.sharded_state_dict",
+                f"{_OPTIMIZER}:state_before_loading",
+                "With torch's Adam the distributed optimizer cannot load a checkpoint before its first step.",
+            ),
+            (
+                "optimizer-own-step-counts",
+                f"{_DIST_OPTIMIZER}.load_state_dict",
+                f"{_OPTIMIZER}:own_step_counts",
+                "With torch's Adam all parameters share one step count after loading: wrong losses.",
+            ),
+            (
+                "optimizer-restore-states",
+                f"{_DIST_OPTIMIZER}._set_main_param_and_optimizer_states",
+                f"{_OPTIMIZER}:restore_states",
+                "Loading fails in fp32, and with torch's Adam it sets every step count to one: wrong losses.",
+            ),
+        ],
+        DISTRIBUTED_OPTIMIZER,
+    ),
 )
 
 # Where the CPU is the device.
-CPU_MEGATRON = _rows(
-    MEGATRON,
-    [
-        (
-            "cpu-initialize",
-            "megatron.training.training:initialize_megatron",
-            f"{_MODEL}:without_cuda",
-            "Megatron refuses to start without CUDA.",
-        ),
-        (
-            "cpu-data-loader",
-            "megatron.training.training:build_pretraining_data_loader",
-            f"{_MODEL}:loader_with_generator",
-            "A loader draws from the CPU's generator, which here is the device's: dropout would differ after a resume.",
-        ),
-        (
-            "cpu-random-fork",
-            "megatron.core.tensor_parallel.random:CudaRNGStatesTracker.fork",
-            f"{_CUDA}:quiet_fork",
-            "At every dropout Megatron warns that the CPU's generator changed, which here is the device's.",
-        ),
-        *(
+CPU_MEGATRON = (
+    *_rows(
+        MEGATRON,
+        [
             (
-                f"cpu-send{name.replace('_', '-').removesuffix('-p2p-ops')}",
-                f"megatron.core.pipeline_parallel.p2p_communication:{name}",
+                "cpu-initialize",
+                "megatron.training.training:initialize_megatron",
+                f"{_MODEL}:without_cuda",
+                "Megatron refuses to start without CUDA.",
+            ),
+            (
+                "cpu-data-loader",
+                "megatron.training.training:build_pretraining_data_loader",
+                f"{_MODEL}:loader_with_generator",
+                "A loader draws from the CPU's generator, which here is the device's: a resume would change dropout.",
+            ),
+            (
+                "cpu-random-fork",
+                "megatron.core.tensor_parallel.random:CudaRNGStatesTracker.fork",
+                f"{_CUDA}:quiet_fork",
+                "At every dropout Megatron warns that the CPU's generator changed, which here is the device's.",
+            ),
+            (
+                "cpu-attention",
+                "megatron.core.models.backends:LocalSpecProvider.core_attention",
+                f"{_MODEL}:sdpa_core_attention",
+                "Megatron's own attention makes its causal mask on CUDA and has no context parallelism and no "
+                "multi-latent attention.",
+            ),
+        ],
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "cpu-norm",
+                "megatron.core.transformer.torch_norm:WrappedTorchNorm.__new__",
+                f"{_MODEL}:norm_of_sequence_parts",
+                "Megatron's only norm without CUDA refuses sequence parallelism.",
+            ),
+        ],
+        SEQUENCE_PARALLEL,
+    ),
+    *_rows(
+        MEGATRON,
+        [
+            (
+                "cpu-send",
+                "megatron.core.pipeline_parallel.p2p_communication:_p2p_ops",
                 f"{_GLOO}:sending_aliases",
                 "Megatron frees activations whose send is on its way; gloo sends what is there later: wrong losses.",
-            )
-            for name in ("_p2p_ops", "_batched_p2p_ops")
-        ),
-        (
-            "cpu-norm",
-            "megatron.core.transformer.torch_norm:WrappedTorchNorm.__new__",
-            f"{_MODEL}:norm_of_sequence_parts",
-            "Megatron's only norm without CUDA refuses sequence parallelism.",
-        ),
-        (
-            "cpu-attention",
-            "megatron.core.models.backends:LocalSpecProvider.core_attention",
-            f"{_MODEL}:sdpa_core_attention",
-            "Megatron's only attention without CUDA has no context parallelism and no multi-latent attention.",
-        ),
-    ],
+            ),
+        ],
+        PIPELINE,
+    ),
 )

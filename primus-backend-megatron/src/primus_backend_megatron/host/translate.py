@@ -52,7 +52,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
         mapping=draft.mapping(),
         adjusted=tuple(draft.adjusted.values()),
         unused=(*draft.asked.unused, *draft.unused.values()),
-        patches=plan_patches(target),
+        patches=plan_patches(target, draft),
         environment=environment_of(draft),
         model=shape_of(draft),
     )

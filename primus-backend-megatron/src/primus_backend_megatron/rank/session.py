@@ -22,6 +22,8 @@ class Session:
     """An iteration was finished in this run; else the weights are still those that were loaded."""
     loss: float | None = None
     """Of the last finished iteration; None on ranks that do not compute it."""
+    evaluated: list[float] = field(factory=list)
+    """Losses of the evaluation that runs now, by data set."""
     unfinished_saves: list[int] = field(factory=list)
     """Iterations whose checkpoints are still being written in the background."""
     checkpoint: str | None = None

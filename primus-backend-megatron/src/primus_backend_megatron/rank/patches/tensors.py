@@ -37,7 +37,7 @@ def on_cpu(original: Function) -> Function:
 
 
 def itself(original: Function) -> Function:
-    """Factory for `Tensor.cuda` and `Module.cuda`: it is where it should be."""
+    """Factory for `Tensor.cuda`: it is where it should be."""
 
     @functools.wraps(original)
     def stay(self: Any, *args: object, **options: object) -> Any:

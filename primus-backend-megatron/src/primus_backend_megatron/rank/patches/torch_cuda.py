@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,9 +29,7 @@ class Stream:
         pass
 
     def record_event(self, event: Event | None = None) -> Event:
-        event = event or Event()
-        event.record()
-        return event
+        return event or Event()
 
     def synchronize(self) -> None:
         pass
@@ -47,13 +43,10 @@ class Stream:
 
 
 class Event:
-    """A point in a stream: here, a time."""
-
-    def __init__(self, *args: object, **options: object) -> None:
-        self._at = 0.0
+    """A point in a stream that is always past."""
 
     def record(self, stream: object = None) -> None:
-        self._at = time.perf_counter()
+        pass
 
     def wait(self, stream: object = None) -> None:
         pass
@@ -63,10 +56,6 @@ class Event:
 
     def query(self) -> bool:
         return True
-
-    def elapsed_time(self, other: Event) -> float:
-        """Milliseconds."""
-        return (other._at - self._at) * 1000
 
 
 def nothing(original: Function) -> Function:
@@ -114,23 +103,9 @@ def device_properties(original: Function) -> Function:
     return get_device_properties
 
 
-def device_capability(original: Function) -> Function:
-    """Factory: recent enough for the checks of settings that have a CPU implementation too."""
-
-    def get_device_capability(device: object = None) -> tuple[int, int]:
-        return (8, 0)
-
-    return get_device_capability
-
-
 def stream_class(original: type) -> type[Stream]:
     """Factory."""
     return Stream
-
-
-def event_class(original: type) -> type[Event]:
-    """Factory."""
-    return Event
 
 
 def current_stream(original: Function) -> Function:
@@ -141,15 +116,6 @@ def current_stream(original: Function) -> Function:
         return only
 
     return current_stream
-
-
-def stream_context(original: Function) -> Function:
-    """Factory: `torch.cuda.stream` and `torch.cuda.device`: nothing to switch."""
-
-    def enter(target: object = None) -> AbstractContextManager[object]:
-        return contextlib.nullcontext(target)
-
-    return enter
 
 
 def call_now(original: Function) -> Function:
