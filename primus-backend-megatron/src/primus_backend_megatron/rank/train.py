@@ -21,11 +21,13 @@ from primus_backend_megatron.rank.data import (
     prepared_sources,
     prepared_vocabulary,
 )
+from primus_backend_megatron.rank.explaining import explained
 from primus_backend_megatron.rank.resume import choose_checkpoint
 from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError, RunError
 from primus_core.plan import RunPlan
+from primus_core.rank.adjustments import record_adjustments
 
 
 def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -40,6 +42,7 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         RunError: there is no checkpoint to load, or Megatron ended the run with a failure.
     """
     session = Session(plan=plan, rank=rank)
+    record_adjustments(plan, rank)
     token = CURRENT.set(session)
     try:
         _train(session)
@@ -152,23 +155,13 @@ def _pretrain(args: Namespace, provider: Provider) -> None:
         pretrain(config, provider, ModelType.encoder_or_decoder, forward_step)
     except SystemExit as end:
         _check_exit(end.code)
-    except AssertionError as error:
-        raise _explained(error) from error
+    except (AssertionError, RuntimeError) as error:
+        known = explained(error)
+        if known is error:
+            raise
+        raise known from error
     # Without this gloo and NCCL complain about their peers while the processes end.
     distributed.destroy_process_group()
-
-
-def _explained(error: AssertionError) -> Exception:
-    """What users meet most often, in their own terms; anything else as it is."""
-    if "OptimizerParamScheduler" not in str(error):
-        return error
-    return RunError(
-        "the learning-rate schedule is not the one that the checkpoint was trained with",
-        where="train_iters, lr and the parameters of their schedule",
-        why=str(error),
-        remedy="Set override_opt_param_scheduler: true for the new schedule from here on, or "
-        "use_checkpoint_opt_param_scheduler: true to finish the old one.",
-    )
 
 
 def _check_exit(code: object) -> None:
