@@ -56,12 +56,13 @@ class Case:
 
 
 def corpus(folder: Path) -> list[str]:
-    """Three files: many documents, few long ones, and some without a token."""
+    """Four files: many documents, few long ones, some without a token, and one of 640 tokens."""
     draw = random.Random(7)
     lengths = (
         [draw.randint(1, 60) for _ in range(600)],
         [draw.randint(200, 400) for _ in range(40)],
         [draw.choice((0, 5, 17, 33)) for _ in range(200)],
+        [32] * 20,
     )
     ids = itertools.count(1)
     return [
@@ -70,7 +71,7 @@ def corpus(folder: Path) -> list[str]:
     ]
 
 
-def cases(one: str, two: str, three: str) -> list[Case]:
+def cases(one: str, two: str, three: str, four: str) -> list[Case]:
     """Seeds, lengths, epochs with the last one apart and not, splits and blends."""
     singles = [
         Case(files=(file,), samples=samples, split=split, seed=seed, sequence_length=length)
@@ -91,7 +92,9 @@ def cases(one: str, two: str, three: str) -> list[Case]:
         for samples in ((None, None, None), (300, 20, 10), (100_000, 20, 10))
     ]
     apart = [Case(files=(one, two, three), samples=(1500, 300, 20))]
-    return [*singles, *epochs, *weighted, *unweighted, *apart]
+    # 640 tokens are 40 inputs of 16, but the last of them has no label.
+    exact = [Case(files=(four, four, four), samples=(40, 39, 80))]
+    return [*singles, *epochs, *weighted, *unweighted, *apart, *exact]
 
 
 @pytest.fixture(scope="module")
