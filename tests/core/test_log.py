@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from primus_core.log.console import line, metrics_line, progress_line, record_line
-from primus_core.log.events import decode, encode, to_json
+from primus_core.log.events import decode, encode, encode_record, to_json
 from primus_core.log.levels import level_of, strength
 from primus_core.log.metrics import NAMES, complete_row
 from primus_core.log.pace import Pace
-from primus_core.log.records import Origin, body, head, one_line
+from primus_core.log.records import Origin, body, head, one_line, record
 from primus_core.log.redaction import Redactor
 from primus_core.log.thinning import Thinning
 
@@ -38,7 +38,18 @@ def test_an_event_survives_the_wire() -> None:
     assert decode(wire) == event
 
 
-@pytest.mark.parametrize("text", [b"", b"plain", b'{"kind": "notice"}', b"\x1e{torn", b"\x1e[1]", b'\x1e{"kind": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"plain",
+        b'{"kind": "notice"}',
+        b"\x1e{torn",
+        b"\x1e[1]",
+        b'\x1e{"kind": "a"}{"kind": "b"}',
+        b'\x1e{"kind": 3}',
+    ],
+)
 def test_other_output_is_no_event(text: bytes) -> None:
     """What is no event, or half of one, decodes to None."""
     assert decode(text) is None
@@ -102,7 +113,7 @@ def test_a_progress_line() -> None:
 
 def test_a_record_line_names_the_rank_and_hides_the_traceback() -> None:
     """Warnings say their rank and values; a traceback is in the log only."""
-    event = {"kind": "record", "rank": 3, "level": "error", "event": "no\nluck", "values": {"n": 1, "traceback": "T"}}
+    event = {**record("error", "no\nluck", "lib", {"n": 1, "traceback": "T"}, 0.0), "rank": 3}
     assert record_line(event) == r"error, rank 3: no\nluck n=1"
     assert line(event) == record_line(event)
     assert line({"kind": "phase", "name": "train"}) is None
@@ -111,12 +122,43 @@ def test_a_record_line_names_the_rank_and_hides_the_traceback() -> None:
 def test_a_file_record_has_fixed_columns() -> None:
     """UTC time to the millisecond, run, host, rank, module, level, source, then event and values."""
     origin = Origin("run1", "node7", 2, "trainer")
-    text = head(origin, 1769851800.1239, "warning", "my lib") + body(
-        "slow disk", {"path": "/a b", "ms": 3.0, "ok": True}
-    )
+    values = {"path": "/a b", "ms": 3.0, "ok": True, "traceback": "at line 1\nof f"}
+    made = record("warning", "slow disk", "my lib", values, 1769851800.1239)
+    text = head(origin, made["t"], made["level"], made["source"])
+    text += body(made["event"], made["values"], made["traceback"])
     assert text == (
-        '2026-01-31T09:30:00.123Z run1 node7 rank-2 trainer WARNING my_lib slow disk path="/a b" ms=3.0 ok=true'
+        '2026-01-31T09:30:00.123Z run1 node7 rank-2 trainer WARNING my_lib slow disk path="/a b" ms=3.0 ok=true '
+        r'traceback="at line 1\nof f"'
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12, "12"),
+        (1e-5, "1e-05"),
+        (math.nan, "NaN"),
+        (np.float32("-inf"), "-Infinity"),
+        (np.int64(3), "3"),
+        (None, "null"),
+        (Path("/a/b"), "/a/b"),
+        ("", '""'),
+        ("a=b", '"a=b"'),
+        ("ü", "ü"),
+        ({"k": [1, None]}, '{"k": [1, null]}'),
+    ],
+)
+def test_a_value_is_bare_or_json(value: object, text: str) -> None:
+    """Numbers and single words stand bare, also those of numpy and of other objects; the rest is JSON."""
+    assert record("info", "e", "s", {"v": value}, 0.0)["values"] == f"v={text}"
+
+
+@pytest.mark.parametrize("values", [{}, {"n": 1, "why": 'a "b"\x1e\u2028\udce9'}, {"traceback": "one\ntwo"}])
+def test_a_record_survives_the_wire(values: dict[str, object]) -> None:
+    """The quick way to encode a record writes what the general one does."""
+    made = record("info", "ün\n\udce9", "some lib", values, 1769851800.1239)
+    assert encode_record(made) == encode(made)
+    assert decode(encode_record(made)) == made
 
 
 def test_control_characters_are_escaped_and_colours_removed() -> None:

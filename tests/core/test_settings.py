@@ -34,3 +34,11 @@ def test_an_entry_of_a_scalar_parameter_is_unknown() -> None:
         core_settings(module(accelerator__x=1))
     assert caught.value.what == "unknown parameter `accelerator.x`"
     assert caught.value.where == "exp.yaml:9"
+
+
+@pytest.mark.parametrize("name", ["log_max_bytes", "log_backups"])
+def test_a_size_below_zero_is_refused(name: str) -> None:
+    """A log file cannot have less than no bytes, nor fewer than no predecessors; file and line are named."""
+    with pytest.raises(ConfigError, match=rf"`{name}` is -1") as caught:
+        core_settings(module(**{name: -1}))
+    assert caught.value.where == "exp.yaml:9"

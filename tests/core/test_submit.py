@@ -87,7 +87,7 @@ def test_events_reach_the_console_and_everything_else_the_log(plan: RunPlan, scr
     body = """
     print("W0101 torchrun noise"); print("more noise", file=sys.stderr)
     event(kind="notice", topic="state", text="continuing from checkpoint 5")
-    event(kind="record", t=0, level="warning", event="slow disk", source="x", module="m", values={"s": 3}, rank=1)
+    event(kind="record", t=0, level="warning", event="slow disk", source="x", values="s=3", rank=1)
     event(kind="phase", name="train")
     sys.stdout.write("unfinished"); event(kind="notice", topic="state", text="after it")
     sys.stdout.buffer.write(b"\\x1enot json\\n\\xff\\xfe bytes\\nno newline at the end")
@@ -415,7 +415,7 @@ def test_a_terminal_has_one_live_line(terminal: tuple[int, io.TextIOWrapper]) ->
     reading, stream = terminal
     console = Console.on(stream, {"TERM": "xterm"})
     console.event(metrics(7))
-    console.event({"kind": "record", "level": "warning", "event": "hot", "values": {}, "rank": 3})
+    console.event({"kind": "record", "level": "warning", "event": "hot", "values": "", "rank": 3})
     console.event(metrics(8))
     console.close()
     console.line("done")

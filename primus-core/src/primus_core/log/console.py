@@ -12,8 +12,6 @@ from primus_core.log.events import Event
 from primus_core.log.records import body, one_line
 from primus_core.quantities import duration
 
-_HIDDEN_VALUES = frozenset({"traceback"})
-
 
 def line(event: Event, step_seconds: float | None = None) -> str | None:
     """The line for an event; None for a kind that the console does not show.
@@ -71,9 +69,8 @@ def progress_line(event: Event) -> str:
 
 
 def record_line(event: Event) -> str:
-    """``warning, rank 1: event key=value``."""
-    values = {key: value for key, value in event.get("values", {}).items() if key not in _HIDDEN_VALUES}
-    return f"{event['level']}, rank {event.get('rank', '?')}: {body(str(event['event']), values)}"
+    """``warning, rank 1: event key=value``; only a log file has room for a traceback."""
+    return f"{event['level']}, rank {event.get('rank', '?')}: {body(event['event'], event['values'])}"
 
 
 def _figure(before: str, value: object, spec: str, after: str = "", *, keep_zeros: bool = False) -> str:

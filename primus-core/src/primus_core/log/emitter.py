@@ -6,7 +6,8 @@ import os
 import threading
 import time
 
-from primus_core.log.events import Event, encode
+from primus_core.log.events import Event, encode, encode_record
+from primus_core.log.records import record
 
 
 class Emitter:
@@ -15,7 +16,9 @@ class Emitter:
     The parent always drains the pipe, so a write waits for at most as long as the parent needs.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, address: str = "") -> None:
+        self.address = address
+        """The path at which another process opens the same pipe."""
         self._descriptor = descriptor
         self._renew_lock()
         # a helper process that is forked while another thread writes would wait for the lock for ever
@@ -27,16 +30,16 @@ class Emitter:
         Raises:
             OSError: the parent is gone; the rank is about to be killed.
         """
-        line = memoryview(encode(event))
-        with self._lock:
-            while line:
-                line = line[os.write(self._descriptor, line) :]
+        self._write(encode(event))
 
     def record(self, level: str, event: str, source: str, values: Event) -> None:
         """Write a record of now."""
-        self.emit(
-            {"kind": "record", "t": time.time(), "level": level, "event": event, "source": source, "values": values}
-        )
+        self._write(encode_record(record(level, event, source, values, time.time())))
+
+    def _write(self, line: bytes) -> None:
+        with self._lock:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
 
     def _renew_lock(self) -> None:
         self._lock = threading.RLock()

@@ -4,7 +4,8 @@ On the wire an event is one line, ``\x1e{json}\n`` (RFC 7464's record separator 
 has a ``kind`` and the fields of that kind:
 
 ========  ===================================================================================
-record    ``t`` (seconds since the epoch), ``level``, ``event``, ``source``, ``module``, ``values``
+record    ``t`` (seconds since the epoch), ``level``, ``source``, ``event`` and ``values`` as a log file has them:
+          one line of text each; ``traceback`` too, where there is one
 metrics   ``row``, as `primus_core.log.metrics` defines it
 progress  ``what``, ``done``, ``total`` (null: unknown), ``unit``
 notice    ``topic``, ``text``
@@ -35,21 +36,33 @@ def encode(event: Event) -> bytes:
     return MARK + to_json(event).encode("ascii") + b"\n"
 
 
+def encode_record(record: Event) -> bytes:
+    """A record event as a line: what `encode` does, without what it takes to encode any value."""
+    fields = f'"kind": "record", "t": {record["t"]!r}, "level": {_quote(record["level"])}'
+    fields += f', "source": {_quote(record["source"])}, "event": {_quote(record["event"])}'
+    fields += f', "values": {_quote(record["values"])}'
+    if "traceback" in record:
+        fields += f', "traceback": {_quote(record["traceback"])}'
+    return f"\x1e{{{fields}}}\n".encode("ascii")
+
+
 def decode(line: bytes) -> dict[str, Any] | None:
     """The event in a line with or without its newline; None for any other output."""
     if not line.startswith(MARK):
         return None
     try:
-        event = json.loads(line[1:])
+        text = line[1:].decode("ascii").rstrip("\n")
+        event, end = _DECODER.raw_decode(text)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("kind"), str) else None
+    whole = end == len(text) and isinstance(event, dict) and isinstance(event.get("kind"), str)
+    return event if whole else None
 
 
 def to_json(value: object) -> str:
     """Strict JSON in one ASCII line; a number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``."""
     try:
-        return json.dumps(value, default=_plain, allow_nan=False)
+        return _FAST.encode(value)
     except (TypeError, ValueError):
         return json.dumps(_strict(value))
 
@@ -61,6 +74,11 @@ def _plain(value: Any) -> object:
         return item() if callable(item) else str(value)
     except (RuntimeError, TypeError, ValueError):  # an array or tensor of several elements
         return str(value)
+
+
+_DECODER = json.JSONDecoder()
+_quote = json.JSONEncoder().encode
+_FAST = json.JSONEncoder(default=_plain, allow_nan=False)
 
 
 def _strict(value: Any) -> object:

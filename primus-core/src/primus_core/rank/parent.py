@@ -42,6 +42,7 @@ def main(argv: Sequence[str], env: MutableMapping[str, str]) -> int:
     me = os.getpid()
     pid = os.fork()
     if pid == 0:
+        files.close()
         return child.live(argv[1], channels, stacks, parent=me)
     return _supervise(brief, pid, channels, stacks, files, env)
 
@@ -64,7 +65,7 @@ def _open_files(brief: Brief) -> tuple[Stacks, LogFiles]:
         os.makedirs(os.path.dirname(report), exist_ok=True)
         if os.path.exists(report):
             os.unlink(report)
-        return Stacks(brief.rank_file(".stacks")), LogFiles(brief.log_folder, brief.file_level)
+        return Stacks(brief.rank_file(".stacks")), LogFiles(brief.log_folder, brief.file_level, brief.file_limits)
     except OSError as error:
         raise RunError(
             "the run's files cannot be written on this node",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from primus_core.errors import ConfigError, DependencyError
 from primus_core.log.redaction import Redactor
+from primus_core.rank.files import Limits
 
 
 class Brief(NamedTuple):
@@ -22,6 +23,7 @@ class Brief(NamedTuple):
     world_size: int
     console_level: str
     file_level: str
+    file_limits: Limits
     reports_metrics: bool
     """The console shows this rank's metrics: the lowest rank of the last pipeline stage has the loss."""
     forwards_events: bool
@@ -79,6 +81,7 @@ def _brief(plan: Mapping[str, Any], env: Mapping[str, str]) -> Brief:
         world_size=world_size,
         console_level=str(settings.get("stderr_sink_level") or "warning").lower(),
         file_level=str(settings.get("file_sink_level") or "debug").lower(),
+        file_limits=Limits(int(settings.get("log_max_bytes") or 0), int(settings.get("log_backups") or 0)),
         reports_metrics=rank == metrics_rank(world_size, layout.get("pipeline", 1)),
         forwards_events=env.get("PRIMUS_CONSOLE") == "events",
         redact=Redactor.of_environment(plan["secrets"], env),

@@ -8,7 +8,7 @@ from typing import Any
 
 from primus_core.log.events import Event
 
-_TAIL_LINES = 20
+TAIL_LINES = 20
 _TAIL_CHARACTERS = 2000
 
 
@@ -21,7 +21,7 @@ class State:
         self.failure: Mapping[str, Any] | None = None
         self.patches: list[Mapping[str, Any]] = []
         self.result: Mapping[str, Any] = {}
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def follow(self, event: Event) -> None:
         kind = event["kind"]
@@ -38,7 +38,7 @@ class State:
 
     def said(self, lines: list[str]) -> None:
         """Remember the latest lines of the child's log and output."""
-        self._tail.extend(line[:_TAIL_CHARACTERS] for line in lines[-_TAIL_LINES:])
+        self._tail.extend(line[:_TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
 
     @property
     def done(self) -> bool:
