@@ -34,7 +34,8 @@ class Channels(NamedTuple):
         return cls(*(_open_pipe() for _ in range(3)))
 
     def close_writers(self) -> None:
-        for pipe in self:
+        """In the parent, but for events: a helper may open that pipe when the child has ended, so it must not end."""
+        for pipe in (self.stdout, self.stderr):
             os.close(pipe.write)
 
     def close_readers(self) -> None:

@@ -27,7 +27,7 @@ def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int) -> 
     it started is ended by the parent.
     """
     _become(channels, stacks, parent)
-    emitter = Emitter(channels.events.write)
+    emitter = Emitter(channels.events.write, address=f"/proc/{parent}/fd/{channels.events.read}")
     code = _guarded(plan_path, emitter)
     if code != 0:
         streams.flush()

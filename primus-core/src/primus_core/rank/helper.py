@@ -1,30 +1,42 @@
-"""Processes that a rank's own code spawns: they start without the rank's patches, so they apply them again.
+"""Processes that a rank's own code spawns: they start without what the rank did to its process, so they do it again.
 
 multiprocessing's ``spawn`` and ``forkserver`` import the main module of the process that asks, under the name
 ``__mp_main__``, before they unpickle the work. They leave out a package's ``__main__``, which is what a rank runs; so
-the rank names `primus_core.rank.spawned` as its main module, and that applies the patches.
+the rank names `primus_core.rank.spawned` as its main module, and that joins the rank's log and applies its patches.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Mapping, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from primus_core import discovery, hooks
-from primus_core.codec import from_json
-from primus_core.patching import verify
-from primus_core.plan import RunPlan
+from primus_core.log.emitter import Emitter
+from primus_core.log.pythonlogging import record_logging
 
 _PLAN = "PRIMUS_PATCHED_PLAN"
+_EVENTS = "PRIMUS_EVENTS"
+_LEVEL = "PRIMUS_RECORD_LEVEL"
 _MODULE = "primus_core.rank.spawned"
+
+
+def have_helpers_recorded(emitter: Emitter, level: str, env: MutableMapping[str, str]) -> None:
+    """In a rank that records what is said: make the helpers that it spawns from now on record it too.
+
+    They inherit no descriptor but the standard ones, so they open the pipe by its name in ``/proc``.
+    """
+    env[_EVENTS] = emitter.address
+    env[_LEVEL] = level
+    env.pop(_PLAN, None)  # of a rank that this one was started from
+    sys.modules["__main__"].__spec__ = find_spec(_MODULE)
 
 
 def have_helpers_patched(plan_path: str, env: MutableMapping[str, str]) -> None:
     """In a rank that has applied its patches: make the helpers that it spawns from now on apply them too."""
     env[_PLAN] = plan_path
-    sys.modules["__main__"].__spec__ = find_spec(_MODULE)
 
 
 class HelperContext:
@@ -55,12 +67,29 @@ class HelperContext:
         return {}
 
 
+def join_log(env: Mapping[str, str]) -> None:
+    """In a helper: send what is said through `logging` and `warnings` to the log of the rank that spawned it.
+
+    Where the pipe is out of reach, as in another container, lines go to stderr as is Python's default.
+    """
+    with contextlib.suppress(OSError, KeyError):
+        pipe = os.open(env[_EVENTS], os.O_WRONLY | os.O_CLOEXEC)
+        record_logging(Emitter(pipe), env[_LEVEL])
+
+
 def repatch(env: Mapping[str, str]) -> None:
-    """In a helper: apply and verify the patches of the rank that spawned it.
+    """In a helper: apply and verify the patches of the rank that spawned it, where it has any.
 
     Raises:
         PrimusError: they cannot be applied; the helper ends and its traceback is in the rank's log.
     """
+    if _PLAN not in env:
+        return
+    from primus_core import discovery, hooks  # what a helper of a rank without patches has no use for
+    from primus_core.codec import from_json
+    from primus_core.patching import verify
+    from primus_core.plan import RunPlan
+
     path = env[_PLAN]
     plan = from_json(RunPlan, Path(path).read_text(encoding="utf-8"), source=path)
     back_end = hooks.load_rank(discovery.scan(), plan.framework)

@@ -17,7 +17,7 @@ from primus_core.plan import RunPlan
 from primus_core.rank.comparison import compare
 from primus_core.rank.context import Context
 from primus_core.rank.entries import call, find_entry
-from primus_core.rank.helper import have_helpers_patched
+from primus_core.rank.helper import have_helpers_patched, have_helpers_recorded
 from primus_core.rank.preparation import prepare
 from primus_core.rundir import RunDir
 
@@ -30,7 +30,9 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
         Exception: what the task's own code raises.
     """
     plan = from_json(RunPlan, Path(plan_path).read_text(encoding="utf-8"), source=plan_path)
-    record_everything(emitter, str(plan.settings.values.get("file_sink_level") or "debug"))
+    level = str(plan.settings.values.get("file_sink_level") or "debug")
+    record_everything(emitter, level)
+    have_helpers_recorded(emitter, level, env)
     run_dir = RunDir(Path(plan.run_dir))
     rank = Context(emitter, plan.run_id, run_dir, env)
     plugins = discovery.scan()
