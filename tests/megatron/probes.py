@@ -152,21 +152,26 @@ def norms(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
 
 
 def sends(plan: RunPlan, rank: RankContext) -> list[float]:
-    """What arrives of a tensor that Megatron frees while it is being sent, as its interleaved pipeline does."""
+    """What arrives of a tensor that Megatron frees before it has left, as its interleaved pipeline may."""
     from megatron.core.pipeline_parallel import p2p_communication, schedules
 
     distributed.init_process_group("gloo")
-    sent, got = torch.full((1 << 20,), 3.0 + rank.rank), torch.zeros(1 << 20)
+    sent, got = torch.full((1 << 20,), 3.0), torch.zeros(1 << 20)
+    sending = rank.rank == 0
+    if not sending:
+        distributed.barrier()  # gloo sends when somebody receives: by now the tensor is freed
     requests = p2p_communication._p2p_ops(
-        tensor_send_prev=sent if rank.rank else None,
-        tensor_recv_prev=got if rank.rank else None,
-        tensor_send_next=None if rank.rank else sent,
-        tensor_recv_next=None if rank.rank else got,
+        tensor_send_prev=None,
+        tensor_recv_prev=None if sending else got,
+        tensor_send_next=sent if sending else None,
+        tensor_recv_next=None,
         group=distributed.group.WORLD,
         prev_pipeline_rank=0,
         next_pipeline_rank=1,
     )
-    schedules.deallocate_output_tensor(sent, deallocate_pipeline_outputs=True)
+    if sending:
+        schedules.deallocate_output_tensor(sent, deallocate_pipeline_outputs=True)
+        distributed.barrier()
     for request in requests.values():
         request.wait()
     distributed.barrier()

@@ -120,7 +120,7 @@ PROBES: Mapping[str, Probe] = {
     "cpu-random-fork": _probe("random_numbers", "CPU RNG state changed"),
     "cpu-attention": _training(_NO_CUDA),
     "cpu-norm": _probe("norms", "sequence parallel"),
-    "cpu-send": _probe("sends", "gloo", 2),
+    "cpu-send": _probe("sends", "", 2),
 }
 """By patch; everything that may be planned on a CPU."""
 
