@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 Event: TypeAlias = Mapping[str, Any]
@@ -38,12 +39,17 @@ def encode(event: Event) -> bytes:
 
 def encode_record(record: Event) -> bytes:
     """A record event as a line: what `encode` does, without what it takes to encode any value."""
-    fields = f'"kind": "record", "t": {record["t"]!r}, "level": {_quote(record["level"])}'
-    fields += f', "source": {_quote(record["source"])}, "event": {_quote(record["event"])}'
-    fields += f', "values": {_quote(record["values"])}'
+    names = _names(record["level"], record["source"])
+    said = f'"event": {_quote(record["event"])}, "values": {_quote(record["values"])}'
     if "traceback" in record:
-        fields += f', "traceback": {_quote(record["traceback"])}'
-    return f"\x1e{{{fields}}}\n".encode("ascii")
+        said += f', "traceback": {_quote(record["traceback"])}'
+    return f'\x1e{{"kind": "record", "t": {record["t"]!r}, {names}, {said}}}\n'.encode("ascii")
+
+
+@lru_cache(maxsize=256)
+def _names(level: str, source: str) -> str:
+    """Few loggers say most of what is said."""
+    return f'"level": {_quote(level)}, "source": {_quote(source)}'
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
@@ -51,12 +57,13 @@ def decode(line: bytes) -> dict[str, Any] | None:
     if not line.startswith(MARK):
         return None
     try:
-        text = line[1:].decode("ascii").rstrip("\n")
-        event, end = _DECODER.raw_decode(text)
+        text = line.decode("ascii")
+        event, end = _decode_from(text, len(MARK))
     except ValueError:
         return None
-    whole = end == len(text) and isinstance(event, dict) and isinstance(event.get("kind"), str)
-    return event if whole else None
+    if end != len(text) and text[end:] != "\n":
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("kind"), str) else None
 
 
 def to_json(value: object) -> str:
@@ -76,7 +83,7 @@ def _plain(value: Any) -> object:
         return str(value)
 
 
-_DECODER = json.JSONDecoder()
+_decode_from = json.JSONDecoder().raw_decode
 _quote = json.JSONEncoder().encode
 _FAST = json.JSONEncoder(default=_plain, allow_nan=False)
 

@@ -38,7 +38,7 @@ def record_everything(emitter: Emitter, level: str) -> None:
 
 def core_logger() -> structlog.typing.FilteringBoundLogger:
     """The logger of Primus' own records."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(CORE_SOURCE)
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(CORE_SOURCE).bind()
     return logger
 
 

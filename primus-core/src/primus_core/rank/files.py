@@ -93,25 +93,24 @@ class LogFiles:
         os.makedirs(folder, exist_ok=True)
         self._lowest = strength(lowest)
         self._levels = [AppendFile(os.path.join(folder, f"{level}.log"), limits) for level in LEVELS]
-        self._waiting: list[list[bytes]] = [[] for _ in LEVELS]
+        self._waiting: list[tuple[int, str]] = []
         self._metrics = AppendFile(os.path.join(folder, "metrics.jsonl"))
 
     def append(self, level: str, text: str) -> None:
         """Add whole lines of one level to each file that holds it."""
         number = strength(level)
         if number >= self._lowest:
-            data = _encoded(text)
-            for waiting in self._waiting[: number + 1]:
-                waiting.append(data)
+            self._waiting.append((number, text))
 
     def append_metrics(self, line: str) -> None:
         self._metrics.append(_encoded(line))
 
     def flush(self) -> None:
-        for file, waiting in zip(self._levels, self._waiting, strict=True):
-            if waiting:
-                file.append(b"".join(waiting))
-                waiting.clear()
+        for level, file in enumerate(self._levels):
+            texts = [text for number, text in self._waiting if number >= level]
+            if texts:
+                file.append(_encoded("".join(texts)))
+        self._waiting.clear()
 
     def close(self) -> None:
         """In the child, which would otherwise hold files that the parent has deleted."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from primus_core.log import console
 from primus_core.log.events import Event, decode, encode, to_json
-from primus_core.log.levels import strength
+from primus_core.log.levels import LEVELS, strength
 from primus_core.log.pace import Pace
 from primus_core.log.records import Origin, body, head, one_line, record
 from primus_core.log.thinning import Thinning
@@ -31,6 +31,7 @@ class Router:
         self._state = state
         self._thinning = Thinning()
         self._pace = Pace()
+        self._shown = frozenset(LEVELS[strength(brief.console_level) :])
         self._warned_of_disk = False
         self._said: list[str] = []
 
@@ -98,8 +99,8 @@ class Router:
 
         Warnings of libraries are noise to everybody but their authors; the log has them.
         """
-        own = event["source"].startswith(_OWN)
-        return strength(event["level"]) >= strength(self._brief.console_level if own else "error")
+        level: str = event["level"]
+        return level in self._shown and (level == "error" or event["source"].startswith(_OWN))
 
     def _shortened(self, event: Event) -> dict[str, Any]:
         """Without what only the log has room for, so that a line of the console fits into one write.
