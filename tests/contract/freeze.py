@@ -86,8 +86,10 @@ def _types(module: ModuleType) -> list[tuple[str, type]]:
 
 
 def _fields(cls: type) -> Frozen:
+    # as they were written: the codec replaces `field.type` by what it means, once it has been used
+    written = {name: text for base in reversed(cls.__mro__) for name, text in inspect.get_annotations(base).items()}
     return {
-        field.name: f"{field.type}{'' if field.default is attrs.NOTHING else ', optional'}"
+        field.name: f"{written[field.name]}{'' if field.default is attrs.NOTHING else ', optional'}"
         for field in attrs.fields(cls)
     }
 

@@ -129,7 +129,7 @@ def test_torchrun_starts_two_ranks_that_find_each_other(tmp_path: Path) -> None:
     )
     shown = io.StringIO()
     env = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
-    assert submit(launch("direct", two), plan, env=env, console=Console(shown, live=False)) == 2
+    assert submit(launch("direct", two), plan, env=env, console=Console(shown, live=False)).exit_code == 2
     text = (rundir.ranks / "rank-0.json").read_text()
     assert '[[0, 0, "a b"], [1, 1, "a b"]]' in text
     assert shown.getvalue() == ""

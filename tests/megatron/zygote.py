@@ -9,6 +9,7 @@ Started by `ranks.py`; one JSON request a line on standard input, one JSON answe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -122,6 +123,7 @@ def serve(request: dict[str, Any], applied: Applied) -> dict[str, Any]:
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
+            os.setpgid(0, 0)
             code = child(request, rank, applied)
             sys.stdout.flush()
             os._exit(code)
@@ -135,6 +137,8 @@ def _ended(pids: list[int]) -> list[int]:
     while len(codes) < len(pids):
         pid, status = os.wait()
         codes[pid] = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # helpers that a rank left behind
         if codes[pid] != 0:
             # The others fail by themselves, unless this one was killed to see what is left.
             time.sleep(0 if codes[pid] < 0 else 0.3)
