@@ -38,7 +38,7 @@ def test_documents_of_every_kind_are_prepared(tmp_path: Path) -> None:
     """A folder gives text and JSON lines, another split indexed data, each with its share of the blend."""
     aged(tmp_path / "docs/b.txt", "bb")
     aged(tmp_path / "docs/a.txt", "a")
-    aged(tmp_path / "docs/c.jsonl.gz", gzip.compress(b'{"body": "c1"}\n\n{"body": "c2"}\n'))
+    aged(tmp_path / "docs/c.jsonl.gz", gzip.compress(b'{"body": "c1"}\n\n{"body": "c2"}\n', mtime=0))
     with IndexedWriter(str(tmp_path / "tokens"), 259) as writer:
         writer.append(np.array([5, 6]))
         writer.end_document()
@@ -266,7 +266,7 @@ def test_a_full_disk_is_told_with_the_bytes_needed(tmp_path: Path) -> None:
         ("a.jsonl", "\n \n", "", "a.jsonl holds no document"),
         ("a.txt", b"x" * 5000 + b"\xff", "", "a.txt is not UTF-8 text"),
         ("a.txt.gz", b"no gzip", "", "a.txt.gz is not a sound gzip file"),
-        ("a.txt.gz", gzip.compress(b"caf\xe9"), "", "a.txt.gz is not UTF-8 text"),
+        ("a.txt.gz", gzip.compress(b"caf\xe9", mtime=0), "", "a.txt.gz is not UTF-8 text"),
     ],
 )
 def test_bad_content_ends_the_run_and_leaves_no_entry(
