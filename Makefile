@@ -1,6 +1,9 @@
 # make run    set up a virtual environment, then train the example on two processes
 # make test   set up the test tools, then run every check and test that needs no system package
 
+# the tests start hundreds of interpreters: each would compile every module again
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= $(shell tools/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
