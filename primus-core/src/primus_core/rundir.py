@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from pathlib import Path
 
@@ -61,4 +61,4 @@ class RunDir:
 
 def new_run_id() -> str:
     """``20260131-093000-1f2e3d``: UTC start time and a random part; sorts by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
