@@ -25,6 +25,7 @@ def test_an_example_plans(primus: Primus, workspace: Path, example: Path) -> Non
     assert not workspace.exists()
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("name", ["moe-tiny", "mla-tiny"])
 def test_an_example_learns(primus: Primus, workspace: Path, name: str) -> None:
     """A few iterations lower the loss on both ranks, and the console ends with the losses of the evaluations."""
