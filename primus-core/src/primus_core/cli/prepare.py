@@ -12,6 +12,7 @@ from attrs import frozen
 from primus_core import discovery, hooks
 from primus_core.cli.arguments import parse_env
 from primus_core.errors import ConfigError, raise_all
+from primus_core.experiment import Experiment
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Submission
 from primus_core.planning.accelerators import find_accelerators
@@ -44,17 +45,8 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     Raises:
         PrimusError: anything is wrong with arguments, experiment, plugins or layout.
     """
-    for folder in args.preset_path:
-        if not os.path.isdir(folder):
-            raise ConfigError(f"--preset-path {folder}: no such folder", remedy="check the path")
     plugins = discovery.scan()
-    experiment = resolve(
-        args.experiment,
-        overrides=args.overrides,
-        env=shell,
-        preset_dirs=lambda framework: (*args.preset_path, *discovery.preset_dirs(plugins, framework)),
-        cwd=os.getcwd(),
-    )
+    experiment = _experiment(args, shell, plugins)
     module = only_module(experiment)
     settings = core_settings(module)
     request = _request(args, shell, plugins)
@@ -92,6 +84,19 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         warnings=tuple(finding for finding in findings if finding.severity == "warning"),
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
+    )
+
+
+def _experiment(args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Experiment:
+    for folder in args.preset_path:
+        if not os.path.isdir(folder):
+            raise ConfigError(f"--preset-path {folder}: no such folder", remedy="check the path")
+    return resolve(
+        args.experiment,
+        overrides=args.overrides,
+        env=shell,
+        preset_dirs=lambda framework: (*args.preset_path, *discovery.preset_dirs(plugins, framework)),
+        cwd=os.getcwd(),
     )
 
 

@@ -63,6 +63,11 @@ def submit(
             why=str(error),
             remedy="Make room, or choose another `workspace:`.",
         ) from error
+    return _report(ended, plan, rundir, console)
+
+
+def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Console) -> RunReport:
+    """Merge what the ranks left, and write it down."""
     merged = report.merge(rundir, plan.target.world_size)
     killed_by = signal.Signals(ended.killed).name if ended.killed else None
     merged = evolve(merged, exit_code=_exit_code(merged, ended, plan), launcher_signal=killed_by)
