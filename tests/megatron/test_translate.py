@@ -537,7 +537,9 @@ def test_layout() -> None:
         "context_parallel_size": 4,
         "global_batch_size": 64,
     }
-    expected = Layout(tensor=2, pipeline=2, context=4, expert=1, micro_batch_size=2, global_batch_size=64)
+    expected = Layout(
+        tensor=2, pipeline=2, context=4, expert=1, micro_batch_size=2, global_batch_size=64, expert_tensor=2
+    )
     assert translate({**TINY, **sizes}).layout == expected
     assert translate(TINY).layout == Layout(micro_batch_size=2)
 

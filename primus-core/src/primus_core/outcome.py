@@ -27,6 +27,8 @@ class Where(Enum):
     """In the process of ``primus run``, before anything is started."""
     NODE = "node"
     """In each rank's process, before the library is imported."""
+    FILES = "files"
+    """On the submitting host, for what has to open data and checkpoint files."""
 
 
 @frozen(kw_only=True)
@@ -41,6 +43,8 @@ class Finding:
     remedy: str = ""
     cause: Cause = "configuration"
     """Decides the exit code of an error: 2, 1 or 3."""
+    where: str = ""
+    """``file:line`` of the setting concerned; empty where there is none."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -48,7 +52,7 @@ class Finding:
 
     def as_error(self) -> PrimusError:
         """The error that ends a command or a rank because of this finding."""
-        return _ERRORS[self.cause](self.summary, why=self.evidence, remedy=self.remedy)
+        return _ERRORS[self.cause](self.summary, where=self.where, why=self.evidence, remedy=self.remedy)
 
 
 PatchState = Literal["applied", "skipped", "drift-allowed"]

@@ -58,6 +58,8 @@ class Unused:
 
     path: str
     why: str
+    severity: Literal["info", "warning"] = "info"
+    """``warning`` for what the user should hear of; core tells all of them as one finding."""
 
 
 @frozen(kw_only=True)
@@ -74,6 +76,8 @@ class Layout:
     micro_batch_size: int = 1
     global_batch_size: int | None = None
     """None: micro batch x data parallel, no accumulation."""
+    expert_tensor: int = 1
+    """Ranks that divide the tensors of one expert."""
 
     @property
     def ranks_per_replica(self) -> int:

@@ -56,6 +56,7 @@ def layout_of(draft: Draft) -> Layout:
         expert=draft.integer("expert_model_parallel_size"),
         micro_batch_size=draft.integer("micro_batch_size"),
         global_batch_size=batch if isinstance(batch, int) else None,
+        expert_tensor=_or(draft["expert_tensor_parallel_size"], draft.integer("tensor_model_parallel_size")),
     )
 
 

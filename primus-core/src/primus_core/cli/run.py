@@ -103,7 +103,7 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
         ("--allow-patch-drift", args.allow_patch_drift),
     ):
         argv += [word for value in values for word in (option, value)]
-    argv += ["--skip-preflight"] if args.skip_preflight else []
+    argv += ["--skip-preflight"] * args.skip_preflight + ["--strict"] * args.strict
     return [*argv, "--output", plan.job.argv[-1]]
 
 

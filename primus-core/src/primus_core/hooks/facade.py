@@ -56,6 +56,10 @@ class HostPlugins:
         """What all checks find, errors first; preflight plugins that cannot be used are among the errors."""
         return in_order([*self.unusable, *self._registry.findings(plan, where)])
 
+    def preflight_files(self, plan: RunPlan) -> tuple[Finding, ...]:
+        """What the checks find that open data and checkpoint files, errors first."""
+        return in_order(self._registry.findings(plan, Where.FILES))
+
 
 @frozen
 class RankPlugins:

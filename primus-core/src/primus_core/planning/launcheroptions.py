@@ -64,4 +64,5 @@ def _unread(sections: Mapping[str, Mapping[str, Leaf]], read: set[str]) -> Itera
                 summary=f"`{section}:` is not read: this run has no use for it, and its keys are not checked",
                 evidence=", ".join(f"{section}.{key} ({leaf.origin})" for key, leaf in leaves.items()),
                 remedy=f"Remove `{section}:`, or keep it for runs that read it.",
+                where=str(next(iter(leaves.values())).origin),
             )

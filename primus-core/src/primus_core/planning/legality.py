@@ -34,6 +34,7 @@ def _positive(module: Module, layout: Layout) -> tuple[Finding, ...]:
             summary=f"{key} is {size}",
             evidence=f"{key}: {size} ({module.origin(key)})",
             remedy="set it to 1 or more",
+            where=_place(module, key),
         )
         for key, size in sizes.items()
         if size < 1
@@ -54,6 +55,7 @@ def _world_size(module: Module, layout: Layout, plan: RunPlan) -> tuple[Finding,
             evidence="\n".join([*evidence, f"world size: {plan.target.nodes} node(s) x {plan.target.ranks_per_node}"]),
             remedy=f"start a multiple of {replica} ranks, or make the product of the sizes one of "
             f"{', '.join(map(str, divisors(world)))}",
+            where=_place(module, keys[0][0]),
         ),
     )
 
@@ -74,8 +76,14 @@ def _batch(module: Module, layout: Layout, plan: RunPlan) -> tuple[Finding, ...]
             f"micro_batch_size: {layout.micro_batch_size} ({module.origin('micro_batch_size')})\n"
             f"data parallel: {plan.target.world_size} ranks / {layout.ranks_per_replica} a replica = {replicas}",
             remedy=f"nearest legal global_batch_size: {' or '.join(map(str, nearest))}",
+            where=_place(module, "global_batch_size"),
         ),
     )
+
+
+def _place(module: Module, key: str) -> str:
+    """``file:line`` of a parameter; empty where nobody set it under this name."""
+    return module.origin(key) if key in module.params else ""
 
 
 def divisors(number: int) -> list[int]:

@@ -1,0 +1,36 @@
+"""One finding about all settings that have no effect, so that hundreds of rows stay one line to read."""
+
+from __future__ import annotations
+
+from primus_core.experiment import Module
+from primus_core.outcome import Finding
+from primus_core.plan import Translation
+
+UNUSED = "config.no-effect"
+_HAVE_NO_EFFECT = (UNUSED, "launcher.section")
+_MOST_NAMES = 12
+
+
+def unused_parameters(module: Module, translation: Translation) -> tuple[Finding, ...]:
+    """A warning that names the parameters which reach nothing here; nothing where there are none."""
+    rows = [row for row in translation.unused if row.severity == "warning"]
+    if not rows:
+        return ()
+    shown = [f"{row.path} ({module.origin(row.path)})" for row in rows[:_MOST_NAMES]]
+    more = len(rows) - len(shown)
+    count = "1 parameter has" if len(rows) == 1 else f"{len(rows)} parameters have"
+    return (
+        Finding(
+            check=UNUSED,
+            severity="warning",
+            summary=f"{count} no effect here",
+            evidence=", ".join(shown) + (f", and {more} more" if more else ""),
+            remedy="`primus config explain EXPERIMENT KEY` says why; `--strict` makes it an error",
+            where=module.origin(rows[0].path),
+        ),
+    )
+
+
+def has_no_effect(finding: Finding) -> bool:
+    """Whether it tells of settings that reach nothing: what ``--strict`` makes an error."""
+    return finding.check in _HAVE_NO_EFFECT
