@@ -188,6 +188,17 @@ def test_missing_parameter(name: str, null: bool) -> None:
     assert name in refusal({**params, **({name: None} if null else {})}).what
 
 
+def test_null_is_megatrons_default() -> None:
+    """Null for a parameter that cannot be null leaves Megatron's default, and its row says so."""
+    translation = translate({**MOCK, "async_save": None, "lr_decay_iters": None, "norm_epsilon": None})
+    assert {"async_save", "layernorm_epsilon"}.isdisjoint(translation.native)
+    assert [(row.path, row.why) for row in translation.unused if "null" in row.why] == [
+        ("async_save", "null: Megatron's default is used"),
+        ("norm_epsilon", "null: Megatron's default is used"),
+    ]
+    assert fate(translation, "lr_decay_iters") == "mapped"
+
+
 def test_samples_instead_of_iterations() -> None:
     """A run may count samples."""
     params = {name: value for name, value in TINY.items() if name != "train_iters"}

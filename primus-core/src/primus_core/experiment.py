@@ -45,6 +45,8 @@ class Leaf:
     text: Value = None
     """Scalars as they were written where YAML read another type (``0123``, ``1e5``, ``true``), for parameters that
     take text. Has the shape of ``value``; None stands for a value that is its own text."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that the value refers to, in the order of the text; also of those that were not set."""
 
 
 @frozen(kw_only=True)

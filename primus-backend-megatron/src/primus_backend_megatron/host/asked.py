@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from attrs import define, field, frozen
 
 from primus_backend_megatron.host.names import ALIASES, INACTIVE, REFUSED, Alias, Inactive
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Value
-from primus_core.parameters import Schema, check
+from primus_core.parameters import Schema, check, cleared
 from primus_core.plan import Unused
 
 
@@ -47,6 +47,8 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
     """
     names = _resolve({path: leaf for path, leaf in params.items() if path not in core_names})
     values, errors = check(names.leaves, schema, also=core_names)
+    if not errors:
+        _take_back(names, cleared(names.leaves, values))
     return Asked(
         values=values,
         leaves=names.leaves,
@@ -70,6 +72,12 @@ def _resolve(params: Mapping[str, Leaf]) -> _Names:
     for path in filter(aliases.__contains__, params):
         _add_alias(names, aliases[path], params[path])
     return names
+
+
+def _take_back(names: _Names, cleared: Iterable[str]) -> None:
+    for name in cleared:
+        del names.leaves[name]
+        names.unused.append(Unused(path=names.paths.pop(name), why="null: Megatron's default is used"))
 
 
 def _leave_out(names: _Names, row: Inactive, leaf: Leaf) -> None:

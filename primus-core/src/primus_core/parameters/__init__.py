@@ -1,8 +1,8 @@
 """The parameters a library has: their types, and how a user's values are checked against them."""
 
-from primus_core.parameters.checking import check, owner_of
+from primus_core.parameters.checking import check, cleared, owner_of
 from primus_core.parameters.coercion import coerce
 from primus_core.parameters.messages import nearest
 from primus_core.parameters.schema import Parameter, Schema, Type, load_schema
 
-__all__ = ["Parameter", "Schema", "Type", "check", "coerce", "load_schema", "nearest", "owner_of"]
+__all__ = ["Parameter", "Schema", "Type", "check", "cleared", "coerce", "load_schema", "nearest", "owner_of"]

@@ -17,6 +17,7 @@ def check(
     """Type every parameter that was set.
 
     ``params`` has dotted names; ``profiler.steps`` is an entry of a parameter ``profiler`` that takes a map.
+    Null for a parameter that cannot be null takes back what a weaker layer set: it has no value (see `cleared`).
 
     Args:
         also: names that somebody else checks: they are known, and not in the result.
@@ -36,6 +37,11 @@ def check(
     return values, errors
 
 
+def cleared(params: Mapping[str, Leaf], values: Mapping[str, Value]) -> list[str]:
+    """The parameters among those that `check` found right which null took back: the library's default is used."""
+    return [key for key, leaf in params.items() if leaf.value is None and owner_of(key, values) is None]
+
+
 def owner_of(key: str, names: Collection[str]) -> str | None:
     """The name that a dotted key is, or is an entry of."""
     while key not in names:
@@ -50,7 +56,9 @@ def _check_one(key: str, leaf: Leaf, schema: Schema, also: Collection[str], valu
     if owner is None or (owner != key and schema.parameters[owner].type not in ("map", "any")):
         raise unknown(key, leaf, schema, also)
     if owner == key:
-        values[key] = coerce(schema.parameters[key], leaf)
+        parameter = schema.parameters[key]
+        if leaf.value is not None or parameter.nullable:
+            values[key] = coerce(parameter, leaf)
     else:
         entry = coerce(Parameter(name=key, type="any"), leaf)
         _insert(values, [owner, *key[len(owner) + 1 :].split(".")], entry)

@@ -10,11 +10,12 @@ from attrs import evolve, frozen
 
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf, Module
+from primus_core.parameters import nearest
 from primus_core.resolve.commandline import CommandLine, parse_overrides
 from primus_core.resolve.layout import LAUNCHERS, MODULE_WORDS, NAMES, WORDS, experiment_tree, name_problem, unknown_key
 from primus_core.resolve.presets import Kind, PresetPath
 from primus_core.resolve.reading import Chain, File, Reader
-from primus_core.resolve.trees import Tree, flatten, merge, section, text_of
+from primus_core.resolve.trees import Branch, Cut, Tree, flatten, idle_cuts, merge, present, section, text_of
 
 PresetDirs = Callable[[str], Sequence[str]]
 """From a framework to the folders of its presets, the strongest first."""
@@ -96,25 +97,52 @@ def _with_command_line(tree: Tree, command_line: CommandLine) -> Tree:
         if name not in known:
             raise unknown_key(f"modules.{name}", [f"modules.{one}" for one in known], "the experiment", "command line")
     tree = merge(tree, command_line.experiment)
-    names = section(tree, "modules")
-    return {**tree, "modules": {name: merge(section(names, name), command_line.module) for name in names}}
+    modules = section(tree, "modules")
+    asked = {name: merge(module, command_line.module) for name, module in present(modules).items()}
+    return {**tree, "modules": {**modules, **asked}}
 
 
 def _problems(tree: Tree, file: File) -> list[ConfigError]:
-    """What is missing, and names that are no folder."""
+    """What is missing, names that are no folder, and keys taken away that nobody set."""
     problems = [_missing(key, tree.get(key), file) for key in WORDS if not text_of(tree.get(key))]
     problems += [bad for key in NAMES if (bad := name_problem(key, text_of(tree.get(key)), tree.get(key)))]
-    modules = section(tree, "modules")
+    modules = present(section(tree, "modules"))
     if not modules:
         problems.append(_missing("modules", None, file))
-    for name in modules:
-        module = section(modules, name)
+    for name, module in modules.items():
         missing = [key for key in MODULE_WORDS if not text_of(module.get(key))]
         problems += [_missing(f"modules.{name}.{key}", module.get(key), file) for key in missing]
-    return problems
+    return [*problems, *_idle({**tree, "modules": _without_overrides(section(tree, "modules"))})]
 
 
-def _missing(key: str, value: Tree | Leaf | None, file: File) -> ConfigError:
+def _without_overrides(modules: Tree) -> Tree:
+    """The modules without the parameters, which may take away what presets set."""
+    bare: Tree = {}
+    for name, module in modules.items():
+        bare[name] = module
+        if isinstance(module, dict) and "overrides" in module:
+            cut = module["overrides"]
+            bare[name] = {**module, "overrides": evolve(cut, above={}) if isinstance(cut, Cut) else {}}
+    return bare
+
+
+def _idle(tree: Tree) -> list[ConfigError]:
+    """One error for each key that is taken away and that nothing below sets."""
+    cuts = list(idle_cuts(tree))
+    names = flatten(tree) if cuts else ()
+    return [_nothing_to_unset(path, cut, nearest(path, names)) for path, cut in cuts]
+
+
+def _nothing_to_unset(path: str, cut: Cut, meant: str | None) -> ConfigError:
+    return ConfigError(
+        f"`!unset` takes away `{path}`, which nothing sets",
+        where=str(cut.origin),
+        why="no preset, file that is extended or other layer below has the key",
+        remedy=f"did you mean `{meant}`?" if meant else "remove it",
+    )
+
+
+def _missing(key: str, value: Branch | None, file: File) -> ConfigError:
     where = str(value.origin) if isinstance(value, Leaf) else file.name
     what = f"`{key}` is {'empty' if isinstance(value, Leaf) else 'missing'}"
     return ConfigError(
@@ -137,8 +165,8 @@ class _Presets:
 
 
 def _modules(tree: Tree, presets: _Presets) -> dict[str, Module]:
-    modules = section(tree, "modules")
-    return {name: _module(name, section(modules, name), presets) for name in modules}
+    modules = present(section(tree, "modules"))
+    return {name: _module(name, module, presets) for name, module in modules.items()}
 
 
 def _module(name: str, tree: Tree, presets: _Presets) -> Module:
@@ -151,13 +179,15 @@ def _module(name: str, tree: Tree, presets: _Presets) -> Module:
             params = merge(params, path.read(kind, text_of(preset), str(preset.origin)))
         except ConfigError as error:
             presets.reader.errors.append(error)
+    params = merge(params, section(tree, "overrides"))
+    presets.reader.errors.extend(_idle(params))
     return Module(
         name=name,
         framework=text_of(framework),
         framework_origin=framework.origin,
         config=text_of(config),
         model=text_of(model),
-        params=flatten(merge(params, section(tree, "overrides"))),
+        params=flatten(params),
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf
 from primus_core.parameters import nearest
-from primus_core.resolve.trees import Tree, branch, parameters
-from primus_core.yamlfile import Fields, Node, Scalar
+from primus_core.resolve.trees import Branch, Tree, branch, parameters
+from primus_core.yamlfile import Fields, Node, Scalar, Unset
 
 NAMES = ("work_group", "user_name", "exp_name")
 """Required keys whose values become folders."""
@@ -29,7 +29,9 @@ def experiment_tree(fields: Fields, errors: list[ConfigError]) -> Tree:
     """The content of one experiment file; what does not belong there is added to ``errors``."""
     tree: Tree = {}
     for key, node in _known(fields, (*TOP, "extends"), "an experiment", errors):
-        if key in WORDS:
+        if isinstance(node, Unset):
+            tree[key] = branch(node)
+        elif key in WORDS:
             tree.update(_word(key, node, errors))
         elif key == "modules":
             tree[key] = _modules(_section(key, node, errors), errors)
@@ -44,7 +46,9 @@ def module_tree(path: str, node: Node, errors: list[ConfigError]) -> Tree:
     """The content of one module, which errors call ``path``; what does not belong there is added to ``errors``."""
     tree: Tree = {}
     for key, child in _known(_section(path, node, errors), MODULE, "a module", errors):
-        if key == "overrides":
+        if isinstance(child, Unset):
+            tree[key] = branch(child)
+        elif key == "overrides":
             layer = child.origin.layer if child.origin.layer == "command line" else "overrides"
             tree[key] = parameters(_section(f"{path}.overrides", child, errors), layer, errors)
         else:
@@ -56,7 +60,10 @@ def _modules(fields: Fields, errors: list[ConfigError]) -> Tree:
     for name, node in fields.entries.items():
         if bad_name(name):
             errors.append(_not_a_name("a module's name", name, str(node.origin)))
-    return {name: module_tree(f"modules.{name}", node, errors) for name, node in fields.entries.items()}
+    return {
+        name: branch(node) if isinstance(node, Unset) else module_tree(f"modules.{name}", node, errors)
+        for name, node in fields.entries.items()
+    }
 
 
 def _env(fields: Fields, errors: list[ConfigError]) -> Tree:
@@ -77,7 +84,7 @@ def _env_problem(name: str, node: Node) -> ConfigError | None:
         return ConfigError(
             f"`{name}` is no name of an environment variable", where=where, remedy="use letters, digits, _"
         )
-    if not isinstance(node, Scalar):
+    if not isinstance(node, (Scalar, Unset)):
         return ConfigError(f"`env.{name}` takes text", where=where, remedy="write one value, in quotes if need be")
     return None
 
@@ -93,7 +100,7 @@ def bad_name(name: str) -> bool:
     )
 
 
-def name_problem(key: str, name: str, value: Tree | Leaf | None) -> ConfigError | None:
+def name_problem(key: str, name: str, value: Branch | None) -> ConfigError | None:
     """What is wrong with a name that becomes a folder of the workspace. Empty is not judged."""
     where = str(value.origin) if isinstance(value, Leaf) else ""
     return _not_a_name(f"`{key}`", name, where) if name and bad_name(name) else None

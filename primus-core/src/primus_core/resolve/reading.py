@@ -11,7 +11,7 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Layer
 from primus_core.resolve.trees import Tree, merge
 from primus_core.resolve.variables import substitute
-from primus_core.yamlfile import Fields, Items, Node, Scalar, load
+from primus_core.yamlfile import Fields, Items, Node, Scalar, Unset, load
 
 _MOST_FILES = 100
 
@@ -96,7 +96,7 @@ class Chain:
 def _bases(fields: Fields) -> list[tuple[str, str]]:
     """Name and place of each entry of ``extends``."""
     node = fields.entries.get("extends")
-    if node is None or node.value is None:
+    if node is None or (node.value is None and not isinstance(node, Unset)):
         return []
     return [(_name(one), str(one.origin)) for one in (node.nodes if isinstance(node, Items) else (node,))]
 

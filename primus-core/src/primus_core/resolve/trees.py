@@ -5,24 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from primus_core.errors import ConfigError
-from primus_core.experiment import Layer, Leaf
-from primus_core.yamlfile import Fields, Node
+from primus_core.experiment import Layer, Leaf, Origin
+from primus_core.yamlfile import Fields, Node, Unset
 
 _MOST_DOTS = 8
 
-Tree: TypeAlias = "dict[str, Tree | Leaf]"
+
+@frozen(kw_only=True)
+class Cut:
+    """Takes away what lies below: ``key: !unset``."""
+
+    origin: Origin
+    above: Tree = field(factory=dict)
+    """What a stronger layer puts there again."""
+    hit: bool = False
+    """Whether something was there to take away."""
+
+
+Tree: TypeAlias = "dict[str, Tree | Leaf | Cut]"
 """Maps by key; a list, a scalar and an empty map are leaves."""
+Branch: TypeAlias = "Tree | Leaf | Cut"
 
 
-def branch(node: Node, layer: Layer | None = None) -> Tree | Leaf:
+def branch(node: Node, layer: Layer | None = None) -> Branch:
     """A node as a tree; ``layer`` replaces the layer of its origins."""
     if isinstance(node, Fields) and node.entries:
         return {key: branch(child, layer) for key, child in node.entries.items()}
     origin = evolve(node.origin, layer=layer) if layer else node.origin
-    return Leaf(value=node.value, text=node.text, origin=origin)
+    if isinstance(node, Unset):
+        return Cut(origin=origin)
+    return Leaf(value=node.value, text=node.text, origin=origin, variables=node.variables)
 
 
 def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -> Tree:
@@ -36,7 +51,7 @@ def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -
             where = str(node.origin)
             errors.append(ConfigError(f"`{key[:80]}` has too many dots", where=where, remedy="correct the name"))
             continue
-        value: Tree | Leaf = branch(node, layer)
+        value: Branch = branch(node, layer)
         if isinstance(node, Fields) and node.entries:
             value = parameters(node, layer, errors)
         if "." not in key and key not in tree:
@@ -48,7 +63,7 @@ def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -
     return tree
 
 
-def nest(path: str, value: Tree | Leaf) -> Tree:
+def nest(path: str, value: Branch) -> Tree:
     """A tree with one value at a dotted path."""
     first, *others = path.split(".")
     for part in reversed(others):
@@ -57,7 +72,7 @@ def nest(path: str, value: Tree | Leaf) -> Tree:
 
 
 def merge(base: Tree, top: Tree) -> Tree:
-    """Both trees; where they disagree, the leaf of ``top``, which remembers what it overrode."""
+    """Both trees; where they disagree, the leaf of ``top``, which remembers what it overrode; a cut leaves nothing."""
     merged = dict(base)
     for key, value in top.items():
         merged[key] = _over(merged[key], value) if key in merged else value
@@ -72,10 +87,26 @@ def flatten(tree: Tree, prefix: str = "") -> dict[str, Leaf]:
 def section(tree: Tree, key: str) -> Tree:
     """The map at a key; empty where there is none."""
     value = tree.get(key, {})
+    if isinstance(value, Cut):
+        return value.above
     return {} if isinstance(value, Leaf) else value
 
 
-def text_of(value: Tree | Leaf | None) -> str:
+def present(tree: Tree) -> dict[str, Tree]:
+    """The maps in a tree that are not taken away."""
+    return {key: section(tree, key) for key, value in tree.items() if not isinstance(value, Cut) or value.above}
+
+
+def idle_cuts(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Cut]]:
+    """The cuts that took nothing away, by dotted path."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from idle_cuts(value, f"{prefix}{key}.")
+        elif isinstance(value, Cut):
+            yield from idle_cuts(value.above, f"{prefix}{key}.") if value.hit else ((prefix + key, value),)
+
+
+def text_of(value: Branch | None) -> str:
     """The text of a scalar as it was written; empty for null and for what is no scalar."""
     if not isinstance(value, Leaf) or value.value is None:
         return ""
@@ -87,10 +118,14 @@ def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Leaf]]:
         if isinstance(value, Leaf):
             yield prefix + key, value
         else:
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _leaves(value.above if isinstance(value, Cut) else value, f"{prefix}{key}.")
 
 
-def _over(base: Tree | Leaf, top: Tree | Leaf) -> Tree | Leaf:
+def _over(base: Branch, top: Branch) -> Branch:
+    if isinstance(top, Cut):
+        return evolve(top, hit=top.hit or not isinstance(base, Cut) or base.hit or bool(base.above))
+    if isinstance(base, Cut):
+        return top if isinstance(top, Leaf) else evolve(base, above=merge(base.above, top))
     if isinstance(base, Leaf):
         if isinstance(top, Leaf):
             return evolve(top, overrode=(*top.overrode, evolve(base, overrode=()), *base.overrode))
@@ -109,13 +144,13 @@ def _clashes(one: Tree, other: Tree, prefix: str = "") -> Iterator[ConfigError]:
             yield _twice(prefix + key, _some_leaf(first), _some_leaf(second))
 
 
-def _some_leaf(value: Tree | Leaf) -> Leaf:
-    while not isinstance(value, Leaf):
+def _some_leaf(value: Branch) -> Leaf | Cut:
+    while isinstance(value, dict):
         value = next(iter(value.values()))
     return value
 
 
-def _twice(path: str, first: Leaf, second: Leaf) -> ConfigError:
+def _twice(path: str, first: Leaf | Cut, second: Leaf | Cut) -> ConfigError:
     return ConfigError(
         f"`{path}` is written twice",
         where=str(second.origin),

@@ -2,7 +2,7 @@
 
 from primus_core.yamlfile.compose import load, loads, parse_scalar, parse_text
 from primus_core.yamlfile.dump import dump_experiment
-from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar
+from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
 from primus_core.yamlfile.scalars import scalar
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Items",
     "Node",
     "Scalar",
+    "Unset",
     "dump_experiment",
     "load",
     "loads",

@@ -16,7 +16,7 @@ from attrs import evolve
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Origin, Value
 from primus_core.yamlfile.files import empty_file, read_text
-from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar
+from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
 from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolve, scalar
 
 # libyaml's parser is some ten times faster; wheels have it, some distributions' builds do not.
@@ -33,6 +33,7 @@ _TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "int": (int,),
     _TAG + "float": (float, int),
 }
+_UNSET = "!unset"
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no environment variable, path or UTF-8 file can hold; only escapes can bring them."""
 
@@ -69,6 +70,8 @@ def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
 def parse_scalar(text: str) -> Value:
     """The value of a command-line word: a scalar, or a list or map in brackets (``[1, 2]``, ``{a: 1}``).
 
+    ``!unset`` is null here.
+
     Raises:
         ConfigError: a bracket or quote at the start is not closed.
     """
@@ -77,6 +80,8 @@ def parse_scalar(text: str) -> Value:
 
 def parse_text(text: str, origin: Origin) -> Node:
     """Like `parse_scalar`, but with the text and with every node at the given origin."""
+    if text.strip() == _UNSET:
+        return Unset(origin=origin)
     if not text.lstrip().startswith(("[", "{", '"', "'")):
         return scalar(text, origin)
     try:
@@ -113,9 +118,13 @@ class _Composer:
         self._events = events
         self._file = file
         self._layer = layer
-        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._anchors: dict[str, tuple[Node, int, int]] = {}
+        """By name: the node, how many nodes it is, and how many ``!unset`` are in it."""
         self._unfinished: set[str] = set()
         self._nodes = 0
+        self._unsets = 0
+        self._lists = 0
+        """Lists around the node that is read."""
 
     def document(self) -> Node | None:
         """The only document of the stream; None for an empty stream."""
@@ -136,19 +145,19 @@ class _Composer:
             return self._alias(event, origin)
         if depth > _DEEPEST:
             raise self._error(event, f"nested deeper than {_DEEPEST} levels", "write a flatter structure")
-        before = self._nodes
+        before = self._nodes, self._unsets
         anchor: str | None = getattr(event, "anchor", None)
         if anchor:
             self._unfinished.add(anchor)
         node = self._content(event, depth, origin)
         if anchor:
             self._unfinished.discard(anchor)
-            self._anchors[anchor] = (node, self._nodes - before)
+            self._anchors[anchor] = (node, self._nodes - before[0], self._unsets - before[1])
         return node
 
     def _content(self, event: yaml.Event, depth: int, origin: Origin) -> Node:
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, origin)
+            return self._unset(event, origin) if event.tag == _UNSET else self._scalar(event, origin)
         if isinstance(event, yaml.SequenceStartEvent):
             self._only_tag(event, "seq")
             return self._items(depth, origin)
@@ -169,10 +178,18 @@ class _Composer:
             raise self._error(event, "the text has an escape that is no character", "remove the escape")
         return Scalar(value=value, text=None if isinstance(value, str) else event.value, origin=origin)
 
+    def _unset(self, event: yaml.ScalarEvent, origin: Origin) -> Unset:
+        if event.value:
+            raise self._error(event, f"`{_UNSET}` takes no value", f"write `key: {_UNSET}`")
+        self._count_unsets(event, 1)
+        return Unset(origin=origin)
+
     def _items(self, depth: int, origin: Origin) -> Items:
         nodes = []
+        self._lists += 1
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             nodes.append(self._node(event, depth + 1, None))
+        self._lists -= 1
         return Items(nodes=tuple(nodes), origin=origin)
 
     def _fields(self, depth: int, origin: Origin) -> Fields:
@@ -211,14 +228,21 @@ class _Composer:
             raise self._error(event, f"`*{name}` contains itself", "remove the alias")
         if name not in self._anchors:
             raise self._error(event, f"`*{name}` has no anchor", f"put `&{name}` before the value that is meant")
-        node, size = self._anchors[name]
+        node, size, unsets = self._anchors[name]
         self._count(event, size)
+        self._count_unsets(event, unsets)
         return evolve(node, origin=origin)
 
     def _count(self, event: yaml.Event, nodes: int) -> None:
         self._nodes += nodes
         if self._nodes > _MOST_NODES:
             raise self._error(event, f"more than {_MOST_NODES} values", "use fewer aliases, or a smaller file")
+
+    def _count_unsets(self, event: yaml.Event, unsets: int) -> None:
+        self._unsets += unsets
+        if unsets and self._lists:
+            remedy = "write the list as it shall be: a list replaces a list"
+            raise self._error(event, f"`{_UNSET}` takes a key away, and a list inherits none", remedy)
 
     def _only_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, kind: str) -> None:
         if event.tag is not None and event.tag not in ("!", _TAG + kind):
@@ -261,6 +285,8 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> ConfigEr
 def _syntax_remedy(source: str) -> str:
     if "\t" in source[: len(source) - len(source.lstrip())] or source.lstrip(" ").startswith("\t"):
         return "indent with spaces: the line starts with a tab"
+    if f"{_UNSET}}}" in source or f"{_UNSET}," in source:
+        return f"put a blank after `{_UNSET}`, or write the map on lines of its own"
     if "${" in source:
         return "put quotes around a value with `${...}` inside brackets or with a colon and a space"
     return "correct the line, or put quotes around its value"

@@ -1,4 +1,4 @@
-"""What a YAML file is read into: scalars, lists and maps that know where they were written."""
+"""What a YAML file is read into: scalars, lists and maps that know where they were written, and keys taken away."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ class Scalar:
     """Where its key starts, for an entry of a map; else where it starts itself."""
     text: str | None = None
     """What was written, where that is not the value itself: ``0123`` for 123."""
+    variables: tuple[str, ...] = ()
+    """Environment variables that it refers to."""
+
+
+@frozen(kw_only=True)
+class Unset:
+    """``key: !unset``: what files below say of the key does not count. Stands in maps only."""
+
+    origin: Origin
+    value: None = None
+    text: None = None
+    variables: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -38,6 +50,10 @@ class Items:
         texts: list[Value] = [node.text for node in self.nodes]
         return texts if any(text is not None for text in texts) else None
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(name for node in self.nodes for name in node.variables)
+
 
 @frozen(kw_only=True)
 class Fields:
@@ -56,5 +72,9 @@ class Fields:
         texts: dict[str, Value] = {key: node.text for key, node in self.entries.items() if node.text is not None}
         return texts or None
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        return tuple(name for node in self.entries.values() for name in node.variables)
 
-Node: TypeAlias = "Scalar | Items | Fields"
+
+Node: TypeAlias = "Scalar | Items | Fields | Unset"
