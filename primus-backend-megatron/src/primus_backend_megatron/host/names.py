@@ -47,6 +47,7 @@ ALIASES = (
     ),
     Alias("enable_gloo_process_groups", "use_gloo_process_groups", "the name before megatron-core 0.19"),
     Alias("use_custom_fsdp", "use_megatron_fsdp", "the name before megatron-core 0.14"),
+    Alias("load_step", "ckpt_step", "the portable name of the checkpoint's iteration"),
     Alias("fp4_param", "fp4_param_gather", "the name in Megatron's model configuration"),
     Alias("muon_use_nesterov", "muon_nesterov", "the name before megatron-core 0.19"),
 )
