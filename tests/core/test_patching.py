@@ -179,14 +179,14 @@ def test_contradictory_order_is_refused(
     library: ModuleType, first: tuple[str, ...], second: tuple[str, ...], message: str
 ) -> None:
     """A cycle or an unknown id in `after` ends the run with nothing applied."""
-    with pytest.raises(RunError, match=message):
+    with pytest.raises(DependencyError, match=message):
         apply_patches(plan(patch("double", "triple", after=first), patch("FLAG", "true", after=second)), Rank())
     assert library.FLAG is False
 
 
 def test_an_id_used_twice_is_refused(library: ModuleType) -> None:
     """Two patches with one id are an error that names it."""
-    with pytest.raises(RunError, match="used twice: same"):
+    with pytest.raises(DependencyError, match="used twice: same"):
         apply_patches(plan(patch("double", "triple", id="same"), patch("FLAG", "true", id="same")), Rank())
 
 
@@ -195,7 +195,7 @@ def test_two_patches_on_one_target_are_refused(library: ModuleType, tmp_path: Pa
     """Two patches on one attribute are an error, also when they spell it differently."""
     (tmp_path / "libalias.py").write_text("import lib\n")
     second = patch("double", "triple", id="second", target=alias)
-    with pytest.raises(RunError, match="double-patch and second replace the same target"):
+    with pytest.raises(DependencyError, match="double-patch and second replace the same target"):
         apply_patches(plan(patch("double", "triple"), second), Rank())
     assert library.double(5) == 10
     sys.modules.pop("libalias", None)

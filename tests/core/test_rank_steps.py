@@ -15,7 +15,7 @@ from attrs import evolve
 from primus_core import __version__
 from primus_core.codec import to_json
 from primus_core.patching import fingerprint_target
-from primus_core.plan import Layout, PatchSpec, RunPlan, Target, Task, Translation
+from primus_core.plan import Adjusted, Layout, PatchSpec, RunPlan, Target, Task, Translation
 from tests.core.rankruns import Ranks
 
 
@@ -141,6 +141,17 @@ def test_patches_are_in_force_in_the_rank_and_in_its_helpers(ranks: Ranks, shop:
     assert 'INFO primus patch id=dearer target=shoplib:price reason="the test wants it" state=applied' in ended.log(
         "info"
     )
+
+
+def test_what_the_host_changed_is_recorded_once(ranks: Ranks, shop: Callable[..., RunPlan]) -> None:
+    """Rank 0 records each adjustment of the translation, with what was asked, what is used and why; no other does."""
+    change = Adjusted(path="price.tag", native="tag", asked="large", used="small", why="ink is dear")
+    plan = shop()
+    assert plan.translation is not None
+    plan = evolve(plan, translation=evolve(plan.translation, adjusted=(change,)))
+    first, other = (ranks.run(plan, RANK=rank, WORLD_SIZE="1") for rank in ("0", "1"))
+    assert 'primus adjusted path=price.tag asked=large used=small why="ink is dear"' in first.log("info")
+    assert " adjusted " not in other.log("debug")
 
 
 def test_a_failing_patch_ends_the_run_before_training(ranks: Ranks, shop: Callable[..., RunPlan]) -> None:

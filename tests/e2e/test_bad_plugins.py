@@ -22,7 +22,7 @@ modules:
 HEAD = """\
 from primus_core.contract import host
 from primus_core.outcome import Finding
-from primus_core.plan import Layout, Mapped, Process, Submission, Translation
+from primus_core.plan import Layout, Mapped, PatchSpec, Process, Submission, Translation
 CONTRACT = 1
 """
 
@@ -119,6 +119,24 @@ BAD = {
     "no hook at all": (
         instead("toy-backend", "@host\n", ""),
         ["'toy' of toy-backend 1.0", "implements no hook"],
+    ),
+    "two patches on one target": (
+        instead(
+            "toy-backend",
+            "mapping=(row,))",
+            "mapping=(row,), patches=[PatchSpec(id=name, target='os:nice', replacement='x:y', reason='r')"
+            " for name in ('first', 'second')])",
+        ),
+        ["patches first and second replace the same target", "os:nice", "fault of the back end's patch plan"],
+    ),
+    "a patch after one that is not planned": (
+        instead(
+            "toy-backend",
+            "mapping=(row,))",
+            "mapping=(row,), patches=[PatchSpec(id='first', target='os:nice', replacement='x:y', reason='r',"
+            " after=('other',))])",
+        ),
+        ["patch first comes after other, which is not planned"],
     ),
     "wrong answer": (
         instead("toy-launcher", "return Submission(", "return dict("),

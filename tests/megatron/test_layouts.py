@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from primus_core.plan import Adjusted
 from tests.megatron.layouts import LAYOUTS, legal_plan
 from tests.megatron.ranks import Outcome, Ranks
 
@@ -88,17 +87,3 @@ def test_dropout_and_bf16_are_in_force(runs: Runs) -> None:
     rounded = runs.of("bf16").losses()
     assert rounded != pytest.approx(plain, abs=1e-5)
     assert rounded == pytest.approx(plain, abs=0.05)
-
-
-def test_what_the_host_changed_is_recorded_once(runs: Runs) -> None:
-    """Rank 0 records each adjustment of the translation, with what was asked, what is used and why; no other does."""
-    layout = LAYOUTS["bf16"]
-    translation = legal_plan(layout.params, layout.ranks).translation
-    assert translation is not None
-    records = [line for line in runs.of("bf16").of("record") if line["event"] == "adjusted"]
-    told = [
-        Adjusted(**{name: line[name] for name in ("path", "asked", "used", "why")}, native=line["path"])
-        for line in records
-    ]
-    assert told == list(translation.adjusted)
-    assert not [line for line in runs.of("bf16").of("record", 1) if line["event"] == "adjusted"]

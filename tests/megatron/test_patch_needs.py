@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve, field, frozen
 
 from primus_core.experiment import Value
-from primus_core.patching.ordering import not_needed
+from primus_core.planning.patchorder import not_needed
 from primus_core.plan import RunPlan
 from tests.megatron.ranks import ENTRY, Outcome, Ranks, all_patches, make_plan
 

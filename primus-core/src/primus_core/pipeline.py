@@ -18,6 +18,7 @@ from primus_core.planning.launcheroptions import check_sections
 from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
 from primus_core.planning.nodes import nodes_for
+from primus_core.planning.patchorder import check_patches
 from primus_core.planning.refusals import refuse_secrets
 from primus_core.planning.settings import core_schema, core_settings
 from primus_core.planning.unused import has_no_effect, unused_parameters
@@ -148,6 +149,7 @@ class _Judge:
     def _translation(self, target: Target) -> Translation:
         translation = self.hosts.translate_config(self.experiment, self.module, target)
         hooks.check_translation(self.module, translation, core_schema().parameters)
+        check_patches(translation.patches, target.accelerator)
         return translation
 
     def _data(self, settings: Settings) -> tuple[Task, ...]:

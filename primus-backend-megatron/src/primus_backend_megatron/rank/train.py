@@ -27,7 +27,6 @@ from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError, RunError
 from primus_core.plan import RunPlan
-from primus_core.rank.adjustments import record_adjustments
 
 
 def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -42,7 +41,6 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         RunError: there is no checkpoint to load, or Megatron ended the run with a failure.
     """
     session = Session(plan=plan, rank=rank)
-    record_adjustments(plan, rank)
     token = CURRENT.set(session)
     try:
         _train(session)

@@ -12,7 +12,7 @@ from primus_core.contract import RankContext
 from primus_core.errors import PrimusError, RunError, raise_all
 from primus_core.outcome import PatchReport, PatchResult, PatchState
 from primus_core.patching.checks import check_fingerprint, check_version
-from primus_core.patching.ordering import check_targets, not_needed, ordered, two_on_one_target
+from primus_core.planning.patchorder import check_targets, not_needed, ordered, two_on_one_target
 from primus_core.patching.replacements import load_factory, make_replacement
 from primus_core.patching.targets import Location, locate
 from primus_core.plan import PatchSpec, RunPlan
@@ -58,9 +58,10 @@ def apply_patches(plan: RunPlan, rank: RankContext) -> Applied:
     failed one is left out silently: its own failure would only be a consequence.
 
     Raises:
-        RunError: the plan's patches contradict one another, a target differs from every known fingerprint and its id
-            is not in `RunPlan.allowed_drift`, or a replacement fails.
-        DependencyError: a library's version is outside ``requires``, or a module or factory is missing.
+        RunError: a target differs from every known fingerprint and its id is not in `RunPlan.allowed_drift`, or a
+            replacement fails.
+        DependencyError: the plan's patches contradict one another, a library's version is outside ``requires``, or a
+            module or factory is missing.
     """
     rank.phase("patch")  # a back end may have said that it imports its library before
     specs = ordered(plan.translation.patches if plan.translation else ())

@@ -14,6 +14,7 @@ from primus_core.log.recording import record_everything
 from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.patching import verify
 from primus_core.plan import RunPlan
+from primus_core.rank.adjustments import record_adjustments
 from primus_core.rank.comparison import compare
 from primus_core.rank.context import Context
 from primus_core.rank.entries import call, find_entry
@@ -43,6 +44,7 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     prepare(plan, rank, run_dir)
     report = _patch(plan, rank, back_end)
     _tell(report, rank, emitter)
+    record_adjustments(plan, rank)
     if plan.translation is not None:
         have_helpers_patched(plan_path, env)
     rank.phase("import")

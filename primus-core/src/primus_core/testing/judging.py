@@ -14,7 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from primus_core.discovery import find_module
 from primus_core.errors import PrimusError
 from primus_core.outcome import Cause, Finding, Severity
-from primus_core.patching.ordering import check_targets, ordered
+from primus_core.planning.patchorder import check_targets, ordered
 from primus_core.plan import Accelerator, PatchSpec
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

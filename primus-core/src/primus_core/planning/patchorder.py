@@ -1,4 +1,4 @@
-"""The order in which a plan's patches are applied."""
+"""The order in which a plan's patches are applied, and what makes one plan of them impossible."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from collections.abc import Sequence
 
 from packaging.specifiers import SpecifierSet
 
-from primus_core.errors import RunError
+from primus_core.errors import DependencyError
 from primus_core.plan import Accelerator, PatchSpec
+
+
+def check_patches(specs: Sequence[PatchSpec], accelerator: Accelerator) -> None:
+    """Refuse a patch plan that contradicts itself, before anything is started.
+
+    Raises:
+        DependencyError: what `ordered` and `check_targets` raise.
+    """
+    check_targets([spec for spec in ordered(specs) if not not_needed(spec, accelerator)])
 
 
 def ordered(specs: Sequence[PatchSpec]) -> tuple[PatchSpec, ...]:
     """The patches so that each comes after those that its ``after`` names, else in the plan's order.
 
     Raises:
-        RunError: an id is used twice, ``after`` names an unknown id, or the patches wait for one another.
+        DependencyError: an id is used twice, ``after`` names an unknown id, or the patches wait for one another.
     """
     _check_ids(specs)
     done: dict[str, PatchSpec] = {}
@@ -24,7 +33,9 @@ def ordered(specs: Sequence[PatchSpec]) -> tuple[PatchSpec, ...]:
         ready = next((spec for spec in waiting if all(name in done for name in spec.after)), None)
         if ready is None:
             names = ", ".join(spec.id for spec in waiting)
-            raise RunError("patches wait for one another", why=f"none of these can be first: {names}", remedy=_REMEDY)
+            raise DependencyError(
+                "patches wait for one another", why=f"none of these can be first: {names}", remedy=_REMEDY
+            )
         waiting.remove(ready)
         done[ready.id] = ready
     return tuple(done.values())
@@ -43,7 +54,7 @@ def check_targets(specs: Sequence[PatchSpec]) -> None:
     """Refuse two patches that name one target.
 
     Raises:
-        RunError: naming the target and both patches.
+        DependencyError: naming the target and both patches.
     """
     owners: dict[str, str] = {}
     for spec in specs:
@@ -52,8 +63,8 @@ def check_targets(specs: Sequence[PatchSpec]) -> None:
             raise two_on_one_target(spec.target, other, spec.id)
 
 
-def two_on_one_target(target: str, first: str, second: str) -> RunError:
-    return RunError(
+def two_on_one_target(target: str, first: str, second: str) -> DependencyError:
+    return DependencyError(
         f"patches {first} and {second} replace the same target",
         where=target,
         why="the later one would hide the earlier one",
@@ -65,11 +76,11 @@ def _check_ids(specs: Sequence[PatchSpec]) -> None:
     known = {spec.id for spec in specs}
     if len(known) != len(specs):
         twice = sorted({spec.id for spec in specs if [other.id for other in specs].count(spec.id) > 1})
-        raise RunError(f"patch id used twice: {', '.join(twice)}", remedy=_REMEDY)
+        raise DependencyError(f"patch id used twice: {', '.join(twice)}", remedy=_REMEDY)
     for spec in specs:
         for name in spec.after:
             if name not in known:
-                raise RunError(f"patch {spec.id} comes after {name}, which is not planned", remedy=_REMEDY)
+                raise DependencyError(f"patch {spec.id} comes after {name}, which is not planned", remedy=_REMEDY)
 
 
 _REMEDY = "This is a fault of the back end's patch plan: update the back end, or report it to its authors."
