@@ -12,10 +12,10 @@ from primus_core.contract import RankContext
 from primus_core.errors import PrimusError, RunError, raise_all
 from primus_core.outcome import PatchReport, PatchResult, PatchState
 from primus_core.patching.checks import check_fingerprint, check_version
-from primus_core.planning.patchorder import check_targets, not_needed, ordered, two_on_one_target
 from primus_core.patching.replacements import load_factory, make_replacement
 from primus_core.patching.targets import Location, locate
 from primus_core.plan import PatchSpec, RunPlan
+from primus_core.planning.patchorder import check_targets, not_needed, ordered, two_on_one_target
 
 
 @frozen(kw_only=True)

@@ -14,8 +14,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from primus_core.discovery import find_module
 from primus_core.errors import PrimusError
 from primus_core.outcome import Cause, Finding, Severity
-from primus_core.planning.patchorder import check_targets, ordered
 from primus_core.plan import Accelerator, PatchSpec
+from primus_core.planning.patchorder import check_targets, ordered
 
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
