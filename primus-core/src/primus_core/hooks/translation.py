@@ -63,12 +63,12 @@ def _contradictions(translation: Translation) -> Iterator[str]:
 
 def _changed(module: Module, translation: Translation) -> Iterator[str]:
     """Parameters that are said to be mapped, and are not what was set."""
-    for row in translation.mapping:
-        for key, leaf in module.params.items():
-            if key == row.path or key.startswith(f"{row.path}."):
-                told = _entry(row, key)
-                if not _is_typed(told, leaf):
-                    yield f"`{key}` is {leaf.value!r} ({leaf.origin}), and is mapped as {told!r}"
+    rows = {row.path: row for row in translation.mapping}
+    for key, leaf in module.params.items():
+        for row in filter(None, map(rows.get, _with_groups(key))):
+            told = _entry(row, key)
+            if not _is_typed(told, leaf):
+                yield f"`{key}` is {leaf.value!r} ({leaf.origin}), and is mapped as {told!r}"
 
 
 def _entry(row: Mapped, key: str) -> Value:
@@ -81,6 +81,8 @@ def _entry(row: Mapped, key: str) -> Value:
 
 def _is_typed(told: Value, leaf: Leaf) -> bool:
     """Whether a value is the leaf's own in some type: 50 is ``"50"``, and ``[8]`` is 8."""
+    if type(told) is type(leaf.value) and told == leaf.value:
+        return True
     try:
         return coerce(Parameter(name="", type=_type(told), nullable=True), leaf) == told
     except ConfigError:
@@ -99,5 +101,7 @@ def _type(value: Value) -> Type:
 
 def _with_groups(key: str) -> set[str]:
     """A dotted key and the groups it is in."""
+    if "." not in key:
+        return {key}
     parts = key.split(".")
     return {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
