@@ -11,7 +11,7 @@ from primus_core import discovery, hooks
 from primus_core.errors import ErrorGroup, PrimusError
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
-from primus_core.plan import RunPlan, Settings, Target, Task, Translation
+from primus_core.plan import Accelerator, RunPlan, Settings, Target, Task, Translation
 from primus_core.planning.accelerators import Found
 from primus_core.planning.datafiles import data_task
 from primus_core.planning.launcheroptions import check_sections
@@ -33,6 +33,8 @@ class Scope:
     request: Request
     found: Found
     """The accelerators that ``accelerator: auto`` means."""
+    accelerator: Accelerator | None = None
+    """Instead of what the experiment says."""
     nodes: int | None = 1
     """None: the smallest number that holds the layout."""
     launcher: bool = True
@@ -85,7 +87,7 @@ def judge(experiment: Experiment, plugins: discovery.Plugins, scope: Scope) -> J
         preflight=scope.preflight,
         backend_where=str(module.framework_origin),
     )
-    return _Judge(experiment, module, hosts, scope).judged()
+    return _Judge(experiment, plugins, module, hosts, scope).judged()
 
 
 @frozen
@@ -93,6 +95,7 @@ class _Judge:
     """Goes on after a step that failed, as far as the next steps do without it, and tells all errors together."""
 
     experiment: Experiment
+    plugins: discovery.Plugins
     module: Module
     hosts: hooks.HostPlugins
     scope: Scope
@@ -142,6 +145,8 @@ class _Judge:
         return {**self.scope.request.shell, **secret_env(self.experiment, self.scope.request)}
 
     def _target(self, settings: Settings) -> Target:
+        if self.scope.accelerator:
+            settings = Settings(values={**settings.values, "accelerator": self.scope.accelerator})
         library = self.hosts.library_version(settings["backend_version"])
         target = make_target(self.experiment, settings, self.scope.request, self.scope.found, library)
         return evolve(target, nodes=self.scope.nodes or 1)
@@ -165,7 +170,7 @@ class _Judge:
             translation=translation,
             prepare=data,
             request=self.scope.request,
-            distributions=discovery.distributions(),
+            distributions=discovery.distributions(self.plugins),
         )
 
     def _findings(

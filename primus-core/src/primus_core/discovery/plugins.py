@@ -115,18 +115,25 @@ def _entry_points(distribution: Distribution) -> str:
 
 
 def _name(distribution: Distribution) -> str:
-    return _field(distribution, "Name") or "(unnamed distribution)"
+    return metadata_field(distribution, "Name") or "(unnamed distribution)"
 
 
-def _field(distribution: Distribution, key: str) -> str:
-    """A field of METADATA; empty where the file or the field is missing."""
-    metadata = distribution.metadata
-    return str(metadata[key]) if metadata is not None and key in metadata else ""
+def metadata_field(distribution: Distribution, key: str) -> str:
+    """A field of METADATA; empty where the file or the field is missing.
+
+    The standard library's parser reads the whole file, which may hold a long description, as an e-mail.
+    """
+    try:
+        text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+    head = text.partition("\n\n")[0]
+    return next((line[len(key) + 2 :].strip() for line in head.splitlines() if line.startswith(f"{key}: ")), "")
 
 
 def _declared(distribution: Distribution) -> Iterator[PluginInfo]:
     name = _name(distribution)
-    version = _field(distribution, "Version") or "?"
+    version = metadata_field(distribution, "Version") or "?"
     for group, line in _lines(_entry_points(distribution)):
         plugin, _, value = (part.strip() for part in line.partition("="))
         yield PluginInfo(group=group, name=plugin, distribution=name, version=version, value=value)
