@@ -7,12 +7,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 
+from attrs import evolve
+
 from primus_core.experiment import Leaf, Value
-from primus_core.parameters.messages import no_choice, not_finite, wrong_type
+from primus_core.parameters.messages import empty_variable, no_choice, not_finite, python_null, wrong_type
 from primus_core.parameters.schema import Parameter
 
 _INT = re.compile(r"[-+]?[0-9]{1,4000}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+
+_TAKE_TEXT = ("str", "list[str]", "any")
+_BOOLS_OF_SHELLS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
 
 
 class _MismatchError(Exception):
@@ -23,14 +32,22 @@ def coerce(parameter: Parameter, leaf: Leaf) -> Value:
     """The leaf's value in the parameter's type.
 
     Numbers may be written as text (``"50"``), text parameters keep what was written (``0123``), a scalar is a
-    list of one, and nothing but ``true`` and ``false`` is a bool.
+    list of one, and nothing but ``true`` and ``false`` is a bool; of an environment variable, also the other words of
+    shells (``1``, ``off``).
 
     Raises:
-        ConfigError: the value has another type, is infinite or no number (``.inf``, ``.nan``), or is none of the
-            parameter's choices.
+        ConfigError: the value has another type, is infinite or no number (``.inf``, ``.nan``), is none of the
+            parameter's choices, is an environment variable that is empty, or is ``None``, which is null in Python only.
     """
     if leaf.value is None and parameter.nullable:
         return None
+    if leaf.value == "None" and parameter.type != "any" and "None" not in parameter.choices:
+        raise python_null(parameter, leaf)
+    if leaf.variables and parameter.type not in _TAKE_TEXT:
+        if leaf.value == "":
+            raise empty_variable(parameter, leaf)
+        if parameter.type == "bool":
+            leaf = evolve(leaf, value=_of_shell(leaf))
     try:
         value = _convert(parameter.type, leaf.value, leaf.text)
     except _MismatchError:
@@ -42,6 +59,12 @@ def coerce(parameter: Parameter, leaf: Leaf) -> Value:
     if wrong:
         raise no_choice(parameter, leaf, wrong[0])
     return value
+
+
+def _of_shell(leaf: Leaf) -> Value:
+    """The bool that a variable's text means; the leaf's own value where it means none."""
+    word = leaf.text if isinstance(leaf.text, str) else leaf.value
+    return _BOOLS_OF_SHELLS.get(word.strip().lower(), leaf.value) if isinstance(word, str) else leaf.value
 
 
 def _floats(value: Value) -> Iterator[float]:

@@ -45,7 +45,29 @@ def wrong_type(parameter: Parameter, leaf: Leaf) -> ConfigError:
         example = "" if parameter.default is None else f", such as its default {_shown(parameter.default)}"
         remedy = f"write {wanted}{example}"
     return ConfigError(
-        f"`{parameter.name}` takes {wanted}, not {_shown(leaf.value)}", where=str(leaf.origin), remedy=remedy
+        f"`{parameter.name}` takes {wanted}, not {_shown(leaf.value)}",
+        where=str(leaf.origin),
+        why=_whence(leaf),
+        remedy=remedy,
+    )
+
+
+def empty_variable(parameter: Parameter, leaf: Leaf) -> ConfigError:
+    names = _references(leaf)
+    return ConfigError(
+        f"`{parameter.name}` takes {_WANTED[parameter.type]}, and {names} is set, but empty",
+        where=str(leaf.origin),
+        why="a default counts only where the variable is not set at all",
+        remedy=f"unset {leaf.variables[-1]}, or give it a value",
+    )
+
+
+def python_null(parameter: Parameter, leaf: Leaf) -> ConfigError:
+    return ConfigError(
+        f"`{parameter.name}` is None, which is text in YAML",
+        where=str(leaf.origin),
+        why=_whence(leaf),
+        remedy=f"write null, {'the value' if parameter.nullable else 'for the default'}",
     )
 
 
@@ -64,6 +86,7 @@ def no_choice(parameter: Parameter, leaf: Leaf, value: Value) -> ConfigError:
     return ConfigError(
         f"`{parameter.name}` cannot be {_shown(value)}",
         where=str(leaf.origin),
+        why=_whence(leaf),
         remedy=f"{hint}write one of: {', '.join(map(_shown, parameter.choices))}",
     )
 
@@ -84,6 +107,14 @@ def unknown(key: str, leaf: Leaf, schema: Schema, also: Collection[str]) -> Conf
         why=f"{schema} has no parameter of this name",
         remedy=remedy,
     )
+
+
+def _whence(leaf: Leaf) -> str:
+    return f"the value is from {_references(leaf)}" if leaf.variables else ""
+
+
+def _references(leaf: Leaf) -> str:
+    return " and ".join(f"${{{name}}}" for name in leaf.variables)
 
 
 def _fold(name: str) -> str:

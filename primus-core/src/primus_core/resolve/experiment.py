@@ -74,7 +74,7 @@ def _asked(reader: Reader, file: File, overrides: Sequence[str]) -> Tree:
     except ConfigError as error:
         reader.errors.append(error)
         raise_all(reader.errors)
-    command_line = parse_overrides(overrides, reader.errors)
+    command_line = parse_overrides(overrides, reader.variables, reader.errors)
     raise_all(reader.errors)
     return _with_command_line(tree, command_line)
 

@@ -9,7 +9,7 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf
 from primus_core.parameters import nearest
 from primus_core.resolve.trees import Branch, Tree, branch, parameters
-from primus_core.yamlfile import Fields, Node, Scalar, Unset
+from primus_core.yamlfile import Fields, Items, Node, Scalar, Unset
 
 NAMES = ("work_group", "user_name", "exp_name")
 """Required keys whose values become folders."""
@@ -73,7 +73,7 @@ def _env(fields: Fields, errors: list[ConfigError]) -> Tree:
         if problem:
             errors.append(problem)
         else:
-            tree[name] = branch(node)
+            tree[name] = branch(_as_written(node))
     return tree
 
 
@@ -84,9 +84,16 @@ def _env_problem(name: str, node: Node) -> ConfigError | None:
         return ConfigError(
             f"`{name}` is no name of an environment variable", where=where, remedy="use letters, digits, _"
         )
-    if not isinstance(node, (Scalar, Unset)):
+    if not isinstance(_as_written(node), (Scalar, Unset)):
         return ConfigError(f"`env.{name}` takes text", where=where, remedy="write one value, in quotes if need be")
     return None
+
+
+def _as_written(node: Node) -> Node:
+    """The text that a list or map of the command line or of a variable was: every text of a variable is one text."""
+    if isinstance(node, (Items, Fields)) and node.written:
+        return Scalar(value=node.written, origin=node.origin, variables=node.variables)
+    return node
 
 
 def bad_name(name: str) -> bool:

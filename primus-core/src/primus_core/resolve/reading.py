@@ -43,7 +43,7 @@ class Reader:
     """Reads files for one experiment and collects what is wrong in them."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self._variables = variables
+        self.variables = variables
         self._read = 0
         self.errors: list[ConfigError] = []
         """Problems that did not hinder reading on."""
@@ -63,7 +63,7 @@ class Reader:
                 remedy="extend fewer files",
             )
         fields = load(file.path, name=file.name, layer=layer)
-        entries = {key: substitute(node, self._variables, self.errors) for key, node in fields.entries.items()}
+        entries = {key: substitute(node, self.variables, self.errors) for key, node in fields.entries.items()}
         return evolve(fields, entries=entries)
 
 

@@ -1,9 +1,10 @@
 """YAML files and values with the place of every node: YAML 1.2's scalars, no tags, no surprises."""
 
-from primus_core.yamlfile.compose import load, loads, parse_scalar, parse_text
+from primus_core.yamlfile.compose import load, loads
 from primus_core.yamlfile.dump import dump_experiment
 from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
-from primus_core.yamlfile.scalars import scalar
+from primus_core.yamlfile.scalars import refuse_unprintable, scalar
+from primus_core.yamlfile.words import parse_scalar, parse_text
 
 __all__ = [
     "Fields",
@@ -16,5 +17,6 @@ __all__ = [
     "loads",
     "parse_scalar",
     "parse_text",
+    "refuse_unprintable",
     "scalar",
 ]

@@ -14,10 +14,10 @@ import yaml
 from attrs import evolve
 
 from primus_core.errors import ConfigError
-from primus_core.experiment import Layer, Origin, Value
+from primus_core.experiment import Layer, Origin
 from primus_core.yamlfile.files import empty_file, read_text
 from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
-from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolve, scalar
+from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolve
 
 # libyaml's parser is some ten times faster; wheels have it, some distributions' builds do not.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -33,7 +33,7 @@ _TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "int": (int,),
     _TAG + "float": (float, int),
 }
-_UNSET = "!unset"
+UNSET = "!unset"
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no environment variable, path or UTF-8 file can hold; only escapes can bring them."""
 
@@ -54,7 +54,7 @@ def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
     Raises:
         ConfigError: the text is not YAML, or not a map.
     """
-    node = _compose(text, file, layer)
+    node = compose(text, file, layer)
     if isinstance(node, Fields):
         return node
     if node is None or node.value is None:
@@ -67,39 +67,8 @@ def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
     )
 
 
-def parse_scalar(text: str) -> Value:
-    """The value of a command-line word: a scalar, or a list or map in brackets (``[1, 2]``, ``{a: 1}``).
-
-    ``!unset`` is null here.
-
-    Raises:
-        ConfigError: a bracket or quote at the start is not closed.
-    """
-    return parse_text(text, Origin(file="command line", layer="command line")).value
-
-
-def parse_text(text: str, origin: Origin) -> Node:
-    """Like `parse_scalar`, but with the text and with every node at the given origin."""
-    if text.strip() == _UNSET:
-        return Unset(origin=origin)
-    if not text.lstrip().startswith(("[", "{", '"', "'")):
-        return scalar(text, origin)
-    try:
-        node = _compose(text, origin.file, origin.layer)
-    except ConfigError as error:
-        raise ConfigError(error.what, where=str(origin), why=error.why, remedy=error.remedy) from None
-    return _moved(node, origin) if node else scalar("", origin)
-
-
-def _moved(node: Node, origin: Origin) -> Node:
-    if isinstance(node, Items):
-        return Items(nodes=tuple(_moved(child, origin) for child in node.nodes), origin=origin)
-    if isinstance(node, Fields):
-        return Fields(entries={key: _moved(child, origin) for key, child in node.entries.items()}, origin=origin)
-    return evolve(node, origin=origin)
-
-
-def _compose(text: str, file: str, layer: Layer) -> Node | None:
+def compose(text: str, file: str, layer: Layer) -> Node | None:
+    """The node of YAML text; None for an empty text."""
     found = UNPRINTABLE.search(text)
     if found:
         refuse_unprintable(text, f"{file}:{text.count(chr(10), 0, found.start()) + 1}")
@@ -157,7 +126,7 @@ class _Composer:
 
     def _content(self, event: yaml.Event, depth: int, origin: Origin) -> Node:
         if isinstance(event, yaml.ScalarEvent):
-            return self._unset(event, origin) if event.tag == _UNSET else self._scalar(event, origin)
+            return self._unset(event, origin) if event.tag == UNSET else self._scalar(event, origin)
         if isinstance(event, yaml.SequenceStartEvent):
             self._only_tag(event, "seq")
             return self._items(depth, origin)
@@ -180,7 +149,7 @@ class _Composer:
 
     def _unset(self, event: yaml.ScalarEvent, origin: Origin) -> Unset:
         if event.value:
-            raise self._error(event, f"`{_UNSET}` takes no value", f"write `key: {_UNSET}`")
+            raise self._error(event, f"`{UNSET}` takes no value", f"write `key: {UNSET}`")
         self._count_unsets(event, 1)
         return Unset(origin=origin)
 
@@ -242,7 +211,7 @@ class _Composer:
         self._unsets += unsets
         if unsets and self._lists:
             remedy = "write the list as it shall be: a list replaces a list"
-            raise self._error(event, f"`{_UNSET}` takes a key away, and a list inherits none", remedy)
+            raise self._error(event, f"`{UNSET}` takes a key away, and a list inherits none", remedy)
 
     def _only_tag(self, event: yaml.SequenceStartEvent | yaml.MappingStartEvent, kind: str) -> None:
         if event.tag is not None and event.tag not in ("!", _TAG + kind):
@@ -285,8 +254,8 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> ConfigEr
 def _syntax_remedy(source: str) -> str:
     if "\t" in source[: len(source) - len(source.lstrip())] or source.lstrip(" ").startswith("\t"):
         return "indent with spaces: the line starts with a tab"
-    if f"{_UNSET}}}" in source or f"{_UNSET}," in source:
-        return f"put a blank after `{_UNSET}`, or write the map on lines of its own"
+    if f"{UNSET}}}" in source or f"{UNSET}," in source:
+        return f"put a blank after `{UNSET}`, or write the map on lines of its own"
     if "${" in source:
         return "put quotes around a value with `${...}` inside brackets or with a colon and a space"
     return "correct the line, or put quotes around its value"

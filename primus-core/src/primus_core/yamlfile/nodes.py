@@ -39,6 +39,8 @@ class Items:
 
     nodes: tuple[Node, ...]
     origin: Origin
+    written: str = ""
+    """The text in brackets that it was on the command line or in an environment variable, for places that take text."""
 
     @property
     def value(self) -> list[Value]:
@@ -52,7 +54,7 @@ class Items:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(name for node in self.nodes for name in node.variables)
+        return tuple(dict.fromkeys(name for node in self.nodes for name in node.variables))
 
 
 @frozen(kw_only=True)
@@ -61,6 +63,8 @@ class Fields:
 
     entries: Mapping[str, Node] = field(factory=dict)
     origin: Origin
+    written: str = ""
+    """As for `Items`."""
 
     @property
     def value(self) -> dict[str, Value]:
@@ -74,7 +78,7 @@ class Fields:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        return tuple(name for node in self.entries.values() for name in node.variables)
+        return tuple(dict.fromkeys(name for node in self.entries.values() for name in node.variables))
 
 
 Node: TypeAlias = "Scalar | Items | Fields | Unset"
