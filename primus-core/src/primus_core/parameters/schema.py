@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, cast, get_args
 
 from attrs import field, frozen
@@ -11,6 +11,9 @@ from attrs import field, frozen
 from primus_core.experiment import Value
 
 Type = Literal["bool", "int", "float", "str", "list[int]", "list[float]", "list[str]", "list[any]", "map", "any"]
+
+
+_TYPES = frozenset(get_args(Type))
 
 
 @frozen(kw_only=True)
@@ -43,25 +46,49 @@ class Schema:
         return f"{self.library} {self.version}".strip()
 
 
-def load_schema(text: str) -> Schema:
+def load_schema(text: str, changes: Mapping[str, Mapping[str, Value]] | None = None) -> Schema:
     """Read a schema file: ``{"library", "version", "parameters": {name: {"type", "default", ...}}}``.
 
     A parameter whose default is null may be null unless ``"nullable": false`` says otherwise.
+
+    Args:
+        changes: by name of a parameter, what is to be said of it instead: ``{"tokenizer_type": {"choices": []}}``.
 
     Raises:
         ValueError: the file is not a schema. Schema files ship with a package, so this is a packaging fault.
     """
     content = json.loads(text)
-    return Schema(
-        library=content["library"],
-        version=content["version"],
-        parameters={name: _parameter(name, row) for name, row in content["parameters"].items()},
-    )
+    rows = content["parameters"]
+    rows.update({name: {**rows[name], **change} for name, change in (changes or {}).items()})
+    for name, row in rows.items():
+        if row.get("type") not in _TYPES:
+            raise ValueError(f"parameter {name}: unknown type {row.get('type')!r}")
+    return Schema(library=content["library"], version=content["version"], parameters=_Rows(rows))
+
+
+class _Rows(Mapping[str, Parameter]):
+    """The rows of a schema file. An experiment names few of a library's parameters: each is made when it is asked for."""
+
+    def __init__(self, rows: Mapping[str, Mapping[str, Value]]) -> None:
+        self._rows = rows
+        self._made: dict[str, Parameter] = {}
+
+    def __getitem__(self, name: str) -> Parameter:
+        if name not in self._made:
+            self._made[name] = _parameter(name, self._rows[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _parameter(name: str, row: Mapping[str, Value]) -> Parameter:
-    if row.get("type") not in get_args(Type):
-        raise ValueError(f"parameter {name}: unknown type {row.get('type')!r}")
     default = row.get("default")
     return Parameter(
         name=name,
