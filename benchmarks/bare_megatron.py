@@ -38,6 +38,7 @@ def main() -> None:
     from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
     from megatron.training.global_vars import set_global_variables
     from megatron.training.training import pretrain, set_startup_timestamps
+    from torch import distributed
 
     set_startup_timestamps(program_start=started, main_entry=time.time())
     args = arguments.build_namespace(plan.translation.native)
@@ -53,6 +54,7 @@ def main() -> None:
     set_global_variables(args, build_tokenizer=False)
     config = pretrain_cfg_container_from_args(args, gpt_config_from_args(args))
     pretrain(config, provider, ModelType.encoder_or_decoder, forward_step)
+    distributed.destroy_process_group()  # else gloo's threads may abort a process that is ending
 
 
 if __name__ == "__main__":
