@@ -63,6 +63,8 @@ class Module:
     config: str
     model: str
     params: Mapping[str, Leaf] = field(factory=dict)
+    unset: Mapping[str, Origin] = field(factory=dict)
+    """Parameters of presets that the user took away, by dotted path, with the place that did so."""
 
     def origin(self, key: str) -> str:
         """``file:line`` of a parameter, or ``"default"`` when nobody set it."""
@@ -86,6 +88,8 @@ class Experiment:
     launchers: Mapping[str, Mapping[str, Leaf]] = field(factory=dict)
     """Options of launchers by section (``direct``, ``container``, ``slurm``)."""
     platform: Mapping[str, Leaf] = field(factory=dict)
+    words: Mapping[str, Leaf] = field(factory=dict)
+    """The texts that are no parameters, by their path in the file: ``exp_name``, ``modules.pre_trainer.model``."""
 
     @property
     def folder(self) -> str:

@@ -1,5 +1,6 @@
 """From an experiment file to an `Experiment`: extends, presets, variables and overrides, each value with its origin."""
 
 from primus_core.resolve.experiment import resolve
+from primus_core.resolve.standalone import preset_parameters
 
-__all__ = ["resolve"]
+__all__ = ["preset_parameters", "resolve"]

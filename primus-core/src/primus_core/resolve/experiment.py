@@ -15,7 +15,18 @@ from primus_core.resolve.commandline import CommandLine, parse_overrides
 from primus_core.resolve.layout import LAUNCHERS, MODULE_WORDS, NAMES, WORDS, experiment_tree, name_problem, unknown_key
 from primus_core.resolve.presets import Kind, PresetPath
 from primus_core.resolve.reading import Chain, File, Reader
-from primus_core.resolve.trees import Branch, Cut, Tree, flatten, idle_cuts, merge, present, section, text_of
+from primus_core.resolve.trees import (
+    Branch,
+    Cut,
+    Tree,
+    flatten,
+    idle_cuts,
+    merge,
+    present,
+    section,
+    taken_away,
+    text_of,
+)
 
 PresetDirs = Callable[[str], Sequence[str]]
 """From a framework to the folders of its presets, the strongest first."""
@@ -57,7 +68,15 @@ def resolve(
         env={name: _as_text(leaf) for name, leaf in flatten(section(tree, "env")).items()},
         launchers={name: flatten(section(tree, name)) for name in LAUNCHERS if section(tree, name)},
         platform=flatten(section(tree, "platform")),
+        words=_words(tree),
     )
+
+
+def _words(tree: Tree) -> dict[str, Leaf]:
+    """The leaves of the texts that are no parameters, by their path."""
+    modules = present(section(tree, "modules"))
+    named = {f"modules.{name}.{key}": _leaf(module, key) for name, module in modules.items() for key in MODULE_WORDS}
+    return {**{key: _leaf(tree, key) for key in WORDS}, **named}
 
 
 def _asked(reader: Reader, file: File, overrides: Sequence[str]) -> Tree:
@@ -179,7 +198,7 @@ def _module(name: str, tree: Tree, presets: _Presets) -> Module:
             params = merge(params, path.read(kind, text_of(preset), str(preset.origin)))
         except ConfigError as error:
             presets.reader.errors.append(error)
-    params = merge(params, section(tree, "overrides"))
+    preset_params, params = params, merge(params, section(tree, "overrides"))
     presets.reader.errors.extend(_idle(params))
     return Module(
         name=name,
@@ -188,6 +207,7 @@ def _module(name: str, tree: Tree, presets: _Presets) -> Module:
         config=text_of(config),
         model=text_of(model),
         params=flatten(params),
+        unset=taken_away(preset_params, params),
     )
 
 

@@ -9,6 +9,7 @@ from attrs import evolve, field, frozen
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Leaf, Origin
+from primus_core.parameters import owner_of
 from primus_core.yamlfile import Fields, Node, Unset
 
 _MOST_DOTS = 8
@@ -104,6 +105,23 @@ def idle_cuts(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Cut]]:
             yield from idle_cuts(value, f"{prefix}{key}.")
         elif isinstance(value, Cut):
             yield from idle_cuts(value.above, f"{prefix}{key}.") if value.hit else ((prefix + key, value),)
+
+
+def taken_away(base: Tree, tree: Tree) -> dict[str, Origin]:
+    """The leaves of ``base`` that cuts in the tree made of it took away for good, with the places of the cuts."""
+    cuts = dict(_cuts(tree))
+    if not cuts:
+        return {}
+    left = flatten(tree)
+    return {path: cuts[cut].origin for path in flatten(base) if path not in left and (cut := owner_of(path, cuts))}
+
+
+def _cuts(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Cut]]:
+    for key, value in tree.items():
+        if isinstance(value, Cut):
+            yield prefix + key, value
+        if not isinstance(value, Leaf):
+            yield from _cuts(value.above if isinstance(value, Cut) else value, f"{prefix}{key}.")
 
 
 def text_of(value: Branch | None) -> str:

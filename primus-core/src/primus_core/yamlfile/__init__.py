@@ -1,7 +1,7 @@
 """YAML files and values with the place of every node: YAML 1.2's scalars, no tags, no surprises."""
 
 from primus_core.yamlfile.compose import load, loads
-from primus_core.yamlfile.dump import dump_experiment
+from primus_core.yamlfile.dump import dump_experiment, written
 from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
 from primus_core.yamlfile.scalars import refuse_unprintable, scalar
 from primus_core.yamlfile.words import parse_scalar, parse_text
@@ -19,4 +19,5 @@ __all__ = [
     "parse_text",
     "refuse_unprintable",
     "scalar",
+    "written",
 ]

@@ -7,58 +7,84 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from primus_core.experiment import Experiment, Leaf, Module, Value
+from attrs import frozen
+
+from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
 from primus_core.yamlfile.scalars import resolve
 
 _WORD = re.compile(r"[A-Za-z_./~][A-Za-z0-9_./+-]*")
 _NOT_IN_QUOTES = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
-def dump_experiment(experiment: Experiment) -> str:
-    """Every value of an experiment with the place it came from, as an experiment file without ``extends``.
+def dump_experiment(experiment: Experiment, *, origins: bool = True) -> str:
+    """Every value of an experiment, as an experiment file without ``extends`` that means the same.
 
     Numbers and words stand as the user wrote them. The environment is written as it is given: leave out secrets before.
+
+    Args:
+        origins: with the place that each value came from, as a comment.
     """
-    return "\n".join(_lines(experiment)) + "\n"
+    return "\n".join(f"{line.text}{_comment(line.origin) if origins else ''}" for line in _lines(experiment)) + "\n"
 
 
-def _lines(experiment: Experiment) -> Iterator[str]:
+@frozen
+class _Line:
+    text: str
+    origin: Origin | None = None
+
+
+def _comment(origin: Origin | None) -> str:
+    if origin is None:
+        return ""
+    place = str(origin).replace("\n", " ")
+    return f"  # {place}" if place == origin.layer else f"  # {place} ({origin.layer})"
+
+
+def _lines(experiment: Experiment) -> Iterator[_Line]:
     for key in ("work_group", "user_name", "exp_name", "workspace"):
-        yield f"{key}: {_written(getattr(experiment, key))}"
+        yield _line(key, getattr(experiment, key), experiment.words.get(key))
     sections = {"platform": experiment.platform, "env": experiment.env, **experiment.launchers}
-    for key, leaves in sections.items():
+    for section, leaves in sections.items():
         if leaves:
-            yield from (f"{key}:", *_leaf_lines(leaves, "  "))
-    yield "modules:"
+            yield _Line(f"{section}:")
+            yield from _leaf_lines(leaves, "  ")
+    yield _Line("modules:")
     for module in experiment.modules.values():
-        yield from _module_lines(module)
+        yield _Line(f"  {written(module.name)}:")
+        for key in ("framework", "config", "model"):
+            leaf = experiment.words.get(f"modules.{module.name}.{key}")
+            yield _line(f"    {key}", getattr(module, key), leaf)
+        yield from _parameter_lines(module)
 
 
-def _module_lines(module: Module) -> Iterator[str]:
-    yield f"  {_written(module.name)}:"
-    for key in ("framework", "config", "model"):
-        yield f"    {key}: {_written(getattr(module, key))}"
-    if module.params:
-        yield "    overrides:"
-        yield from _leaf_lines(module.params, "      ")
+def _line(key: str, value: str, leaf: Leaf | None) -> _Line:
+    return _Line(f"{key}: {written(value)}", leaf.origin if leaf else None)
 
 
-def _leaf_lines(leaves: Mapping[str, Leaf], indent: str) -> Iterator[str]:
+def _parameter_lines(module: Module) -> Iterator[_Line]:
+    """The parameters, and those of the presets that must not come back."""
+    if module.params or module.unset:
+        yield _Line("    overrides:")
+    yield from _leaf_lines(module.params, "      ")
+    for key, origin in module.unset.items():
+        yield _Line(f"      {written(key)}: !unset", origin)
+
+
+def _leaf_lines(leaves: Mapping[str, Leaf], indent: str) -> Iterator[_Line]:
     for key, leaf in leaves.items():
-        value = _written(leaf.value, leaf.text)
-        origin = str(leaf.origin).replace("\n", " ")
-        layer = "" if origin == leaf.origin.layer else f" ({leaf.origin.layer})"
-        yield f"{indent}{_written(key)}: {value}  # {origin}{layer}"
+        # a secret of `env:` is held as a reference to itself
+        value = leaf.value if leaf.value == f"${{{key}}}" else written(leaf.value, leaf.text)
+        yield _Line(f"{indent}{written(key)}: {value}", leaf.origin)
 
 
-def _written(value: Value, text: Value = None) -> str:
-    """The value on one line; what the user wrote for it, where that is known."""
+def written(value: Value, text: Value = None) -> str:
+    """A value as YAML on one line; what the user wrote for it, where that is known."""
     if isinstance(value, list):
         texts = text if isinstance(text, list) else [None] * len(value)
-        return f"[{', '.join(map(_written, value, texts))}]"
+        return f"[{', '.join(map(written, value, texts))}]"
     if isinstance(value, dict):
         by_key = text if isinstance(text, dict) else {}
-        return f"{{{', '.join(f'{_written(k)}: {_written(v, by_key.get(k))}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{written(k)}: {written(v, by_key.get(k))}' for k, v in value.items())}}}"
     if isinstance(value, str):
         return value if _WORD.fullmatch(value) and resolve(value) == value else _quoted(value)
     return text if isinstance(text, str) and text else _plain(value)
@@ -71,6 +97,9 @@ def _plain(value: Value) -> str:
 
 
 def _quoted(value: str) -> str:
-    """JSON's quotes and escapes are YAML's, but for characters that YAML takes for line breaks or refuses."""
-    quoted = json.dumps(value, ensure_ascii=False)
+    """JSON's quotes and escapes are YAML's, but for characters that YAML takes for line breaks or refuses.
+
+    What looks like a reference to a variable is text.
+    """
+    quoted = json.dumps(value, ensure_ascii=False).replace("${", "$${")
     return _NOT_IN_QUOTES.sub(lambda found: f"\\u{ord(found.group()):04x}", quoted)
