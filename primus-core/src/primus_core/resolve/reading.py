@@ -26,8 +26,13 @@ class File:
     """As the user would name it."""
 
     @property
-    def identity(self) -> str:
-        return os.path.realpath(self.path)
+    def identity(self) -> tuple[int, int] | str:
+        """Equal for two names of one file."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return os.path.realpath(self.path)
+        return found.st_dev, found.st_ino
 
     def sibling(self, name: str) -> File:
         """The file that a path in this file means."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -26,6 +27,8 @@ _DEEPEST = 32
 """Levels of nesting: no configuration has more, and what walks a tree may recurse."""
 _MOST_NODES = 50_000
 """Nodes after the expansion of aliases: beyond any configuration, far below what fills the memory."""
+_WORTH_REMEMBERING = 1 << 15
+"""Characters of a file that is kept once it has been read."""
 _TAG = "tag:yaml.org,2002:"
 _TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "null": (type(None),),
@@ -45,7 +48,8 @@ def load(path: str, *, name: str = "", layer: Layer = "file") -> Fields:
         ConfigError: the file cannot be read, is not YAML, or not a map.
     """
     name = name or path
-    return loads(read_text(path, name), name, layer=layer)
+    text = read_text(path, name)
+    return _remembered(text, name, layer) if len(text) <= _WORTH_REMEMBERING else loads(text, name, layer=layer)
 
 
 def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
@@ -65,6 +69,12 @@ def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
         why="it is a list" if isinstance(node, Items) else "it is a single value",
         remedy="write `key: value` lines",
     )
+
+
+@lru_cache(maxsize=64)
+def _remembered(text: str, file: str, layer: Layer) -> Fields:
+    """`loads`, for files that many experiments share. Nodes never change, and the whole text is the key."""
+    return loads(text, file, layer=layer)
 
 
 def compose(text: str, file: str, layer: Layer) -> Node | None:
@@ -143,9 +153,13 @@ class _Composer:
             raise self._error(event, f"{event.value!r} is no {tag.removeprefix(_TAG)}", "remove the tag")
         if tag is not None and tag not in ("!", _TAG + "str", *_TAGS):
             raise self._tag_error(event, tag)
-        if isinstance(value, str) and _UNUSABLE.search(value):
-            raise self._error(event, "the text has an escape that is no character", "remove the escape")
+        if isinstance(value, str):
+            self._refuse_unusable(event)
         return Scalar(value=value, text=None if isinstance(value, str) else event.value, origin=origin)
+
+    def _refuse_unusable(self, event: yaml.ScalarEvent) -> None:
+        if _UNUSABLE.search(event.value):
+            raise self._error(event, "the text has an escape that is no character", "remove the escape")
 
     def _unset(self, event: yaml.ScalarEvent, origin: Origin) -> Unset:
         if event.value:
@@ -178,6 +192,10 @@ class _Composer:
         return Fields(entries=entries, origin=origin)
 
     def _key(self, event: yaml.Event, depth: int) -> str:
+        if isinstance(event, yaml.ScalarEvent) and event.value and event.tag is None and event.anchor is None:
+            self._count(event, 1)
+            self._refuse_unusable(event)
+            return str(event.value)
         node = self._node(event, depth + 1, None)
         key = (node.text or node.value) if isinstance(node, Scalar) else None
         if not isinstance(key, str) or not key:
