@@ -1,0 +1,191 @@
+"""The architectures of published models: their sizes follow from the presets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from primus_core.experiment import Leaf
+from primus_core.resolve import resolve
+
+PRESETS = Path(str(files("primus_core") / "presets"))
+MODELS = PRESETS / "models"
+
+EXPERIMENT = """\
+work_group: team
+user_name: me
+exp_name: test
+workspace: out
+modules:
+  pre_trainer: {framework: any, config: pre_trainer.yaml, model: MODEL}
+"""
+
+PUBLISHED = {
+    "llama2_7B": 6.738,
+    "llama2_13B": 13.016,
+    "llama2_70B": 68.977,
+    "llama3_8B": 8.030,
+    "llama3_70B": 70.554,
+    "llama3.1_8B": 8.030,
+    "llama3.1_70B": 70.554,
+    "llama3.1_405B": 405.85,
+    "llama3.2_1B": 1.2358,
+    "llama3.2_3B": 3.2127,
+    "llama3.3_70B": 70.554,
+    "llama4_17B16E": 107.77,  # 108.64 with the vision tower
+    "llama4_17B128E": 400.71,
+    "deepseek_v2": 235.74,
+    "deepseek_v2_lite": 15.706,
+    "deepseek_v3": 671.03,  # without the layer that predicts a second token
+    "deepseek_r1_distill_qwen_1.5B": 1.777,
+    "kimi_k2": 1026.4,
+    "glm4_7": 352.8,  # 358.3 with the layer that predicts a second token
+    "glm5": 744.0,
+    "minimax_m2.5": 228.69,
+    "mixtral_8x7B_v0.1": 46.703,
+    "mixtral_8x22B_v0.1": 140.62,
+    "grok1": 315.68,  # 316.49 in conversions that store the embedding a second time, as the output
+    "grok2": 269.5,
+    "gpt_oss_20B": 20.91,
+    "gpt_oss_120B": 116.83,
+    "qwen2.5_3B": 3.086,
+    "qwen2.5_7B": 7.616,
+    "qwen2.5_14B": 14.770,
+    "qwen2.5_32B": 32.764,
+    "qwen2.5_72B": 72.706,
+    "qwen3_0.6B": 0.596,
+    "qwen3_1.7B": 1.7206,
+    "qwen3_4B": 4.0225,
+    "qwen3_8B": 8.1907,
+    "qwen3_14B": 14.768,
+    "qwen3_32B": 32.762,
+    "qwen3_30B_A3B": 30.532,
+    "qwen3_235B_A22B": 235.09,
+    "qwen3_5_35B_A3B": 34.66,  # the text model
+}
+"""Billions of parameters that the models' publishers count, or that their published weights have."""
+
+PARTS = {
+    path.stem for path in MODELS.glob("*.yaml") if path.stem.endswith(("_base", "_rope", "_mla", "_linear", "yarn"))
+}
+"""Files that only others extend."""
+HYBRIDS = {"mamba_370M", *(path.stem for path in MODELS.glob("zebra_llama_*.yaml"))} - PARTS
+"""Models with layers of state space, whose publishers tell no number of parameters."""
+TINY = {"llama_tiny"}
+
+
+def params(model: str, folder: Path) -> Mapping[str, Leaf]:
+    """What a preset says, trainer left out."""
+    (folder / "exp.yaml").write_text(EXPERIMENT.replace("MODEL", model))
+    experiment = resolve("exp.yaml", env={}, preset_dirs=lambda framework: [str(PRESETS)], cwd=str(folder))
+    found = experiment.modules["pre_trainer"].params
+    return {name: leaf for name, leaf in found.items() if leaf.origin.layer == "model"}
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_a_preset_has_as_many_parameters_as_the_published_model(model: str, tmp_path: Path) -> None:
+    """The published number of parameters follows from the preset, to half a percent."""
+    value = {name: leaf.value for name, leaf in params(f"{model}.yaml", tmp_path).items()}
+    assert parameter_count(value) == pytest.approx(PUBLISHED[model] * 1e9, rel=5e-3)
+
+
+def test_every_model_is_counted_or_excused() -> None:
+    """No preset of a model is left out of the comparison with the published sizes."""
+    assert {path.stem for path in MODELS.glob("*.yaml")} - PARTS == PUBLISHED.keys() | HYBRIDS | TINY
+
+
+@pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS), *sorted(TINY)])
+def test_a_preset_is_whole_and_says_nothing_twice(model: str, tmp_path: Path) -> None:
+    """A model has its sizes, tokenizer and vocabulary, and no file repeats the value that a file under it has."""
+    found = params(f"{model}.yaml", tmp_path)
+    needed = {"num_layers", "hidden_size", "num_attention_heads", "vocab_size", "layernorm_epsilon", "tokenizer_type"}
+    assert not needed - found.keys()
+    for name, leaf in found.items():
+        below = (leaf, *leaf.overrode)
+        same = [name for one, under in pairwise(below) if one.value == under.value]
+        assert not same, [str(one.origin) for one in below]
+
+
+@pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS)])
+def test_a_preset_tells_nothing_about_training(model: str, tmp_path: Path) -> None:
+    """Layout, batch, length and schedule are the experiment's."""
+    foreign = ("parallel", "batch", "train_", "lr", "recompute", "save", "load", "optimizer")
+    names = [name for name in params(f"{model}.yaml", tmp_path) if name.startswith(foreign) or "_parallel_" in name]
+    assert names == []
+
+
+def parameter_count(of: Mapping[str, Any]) -> int:
+    """Weights of a decoder: embedding, output, and in each layer attention, feed-forward or experts, and two norms."""
+    hidden, layers = of["hidden_size"], of["num_layers"]
+    with_experts = layer_pattern(of.get("moe_layer_freq", 1), layers) if of.get("num_experts") else [False] * layers
+    linear = of.get("linear_attention_freq")
+    count = (1 + of["untie_embeddings_and_output_weights"]) * of["vocab_size"] * hidden + hidden
+    for index in range(layers):
+        mixer = delta_net(of) if linear and (index + 1) % linear else attention(of)
+        count += mixer + (experts(of) if with_experts[index] else feed_forward(of, of["ffn_hidden_size"])) + 2 * hidden
+    return int(count)
+
+
+def layer_pattern(freq: int | str, layers: int) -> list[bool]:
+    """Which layers have experts: every N-th, or as a sum of repeated lists in text."""
+    if isinstance(freq, int):
+        return [index % freq == 0 for index in range(layers)]
+    whole = re.fullmatch(r"\((.*)\)(?:\*(\d+))?", freq)
+    assert whole, freq
+    parts = re.findall(r"\[([01])\](?:\*(\d+))?", whole[1])
+    pattern = [one == "1" for one, times in parts for _ in range(int(times or 1))] * int(whole[2] or 1)
+    assert len(pattern) == layers
+    return pattern
+
+
+def attention(of: Mapping[str, Any]) -> int:
+    if of.get("multi_latent_attention"):
+        return latent_attention(of)
+    hidden, heads = of["hidden_size"], of["num_attention_heads"]
+    size = of.get("kv_channels") or hidden // heads
+    query, groups = heads * size, of["num_query_groups"] if of["group_query_attention"] else heads
+    incoming = query * (1 + of.get("attention_output_gate", False)) + 2 * groups * size
+    count = hidden * incoming + query * hidden
+    count += incoming if of["add_bias_linear"] or of.get("add_qkv_bias") else 0
+    count += hidden if of["add_bias_linear"] else 0
+    count += heads if of.get("softmax_type") == "learnable" else 0
+    return int(count + (2 * size if of.get("qk_layernorm") else 0))
+
+
+def latent_attention(of: Mapping[str, Any]) -> int:
+    hidden, heads = of["hidden_size"], of["num_attention_heads"]
+    keys_rank, queries_rank = of["kv_lora_rank"], of.get("q_lora_rank")
+    plain, positions, values = of["qk_head_dim"], of["qk_pos_emb_head_dim"], of["v_head_dim"]
+    query = heads * (plain + positions)
+    queries = (hidden + query + 1) * queries_rank if queries_rank else hidden * query
+    keys = hidden * (keys_rank + positions) + keys_rank * (heads * (plain + values) + 1)
+    return int(queries + keys + heads * values * hidden)
+
+
+def delta_net(of: Mapping[str, Any]) -> int:
+    """Gated delta net: projections of queries, keys, values, gate and two numbers a head; convolution; output."""
+    hidden, value_heads = of["hidden_size"], of["linear_num_value_heads"]
+    keys = of["linear_num_key_heads"] * of["linear_key_head_dim"]
+    values = value_heads * of["linear_value_head_dim"]
+    incoming = hidden * (2 * keys + 2 * values + 2 * value_heads)
+    convolution = (2 * keys + values) * of["linear_conv_kernel_dim"]
+    return int(incoming + convolution + 2 * value_heads + of["linear_value_head_dim"] + values * hidden)
+
+
+def feed_forward(of: Mapping[str, Any], inner: int) -> int:
+    inputs = 1 + bool(of["swiglu"] or of.get("quick_geglu"))
+    biases = inputs * inner + of["hidden_size"] if of["add_bias_linear"] else 0
+    return int((inputs + 1) * of["hidden_size"] * inner + biases)
+
+
+def experts(of: Mapping[str, Any]) -> int:
+    number, shared = of["num_experts"], of.get("moe_shared_expert_intermediate_size")
+    routed = number * feed_forward(of, of.get("moe_ffn_hidden_size") or of["ffn_hidden_size"])
+    gate = of["hidden_size"] if of.get("moe_shared_expert_gate") else 0
+    return int(number * of["hidden_size"] + routed + gate + (feed_forward(of, shared) if shared else 0))
