@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from primus_backend_megatron.checkpoints import MARKER, TRACKER, marked_checkpoints, newest_checkpoint
+from primus_backend_megatron.facts import read_facts
+from primus_core.checkpoints.sidecar import read_sidecar
+from primus_core.checkpoints.torchfile import Tensor
 from primus_core.experiment import Value
 from tests.megatron.ranks import Outcome, Ranks
 
@@ -59,16 +62,39 @@ def test_a_checkpoint_that_was_being_written_is_never_taken(ranks: Ranks, tmp_pa
 
 
 def test_the_marker_tells_how_the_checkpoint_was_made(ranks: Ranks, tmp_path: Path) -> None:
-    """Iteration, ranks, layout, format and tokens, in a file that appears when all others are there."""
-    outcome = ranks.run(tmp_path / "run", saving(tmp_path, pipeline_model_parallel_size=2, train_iters=2)).check()
+    """Step, run, library, layout, optimizer, tokens and weights, in a file that appears when all others are there."""
+    native = saving(tmp_path, pipeline_model_parallel_size=2, train_iters=2, use_distributed_optimizer=True)
+    outcome = ranks.run(tmp_path / "run", native).check()
     folder = tmp_path / "checkpoints/iter_0000002"
-    marker = json.loads((folder / MARKER).read_text())
-    assert marker["layout"] == {"tensor": 1, "pipeline": 2, "context": 1, "expert": 1, "data": 1}
-    assert (marker["iteration"], marker["world_size"], marker["format"]) == (2, 2, "torch_dist")
-    assert marker["tokens"] == outcome.rows()[-1]["tokens"]
+    sidecar = read_sidecar(folder / MARKER)
+    assert sidecar
+    assert sidecar.layout == {"tensor": 1, "pipeline": 2, "context": 1, "expert": 1, "data": 1, "virtual": 1}
+    assert (sidecar.step, sidecar.world_size, sidecar.format) == (2, 2, "torch_dist")
+    assert (sidecar.run_id, sidecar.library, sidecar.distributed_optimizer) == (
+        "test",
+        "megatron-core",
+        "dp_reshardable",
+    )
+    assert sidecar.tokens == outcome.rows()[-1]["tokens"]
+    assert sidecar.tensors["embedding.word_embeddings.weight"] == Tensor((256, 64), "float32")
+    assert sidecar.tensors["decoder.layers.mlp.linear_fc2.weight"] == Tensor((2, 64, 128), "float32")
+    assert not [name for name in sidecar.tensors if name.startswith("optimizer")]
     others = [path.stat().st_mtime_ns for path in folder.iterdir() if path.name != MARKER]
     assert (folder / MARKER).stat().st_mtime_ns >= max(others)
     assert [outcome.result(rank)["checkpoint"] for rank in (0, 1)] == [str(folder)] * 2
+
+
+def test_a_sidecar_says_what_the_files_themselves_say(ranks: Ranks, tmp_path: Path) -> None:
+    """What is read from our sidecar is what is read, without it, from Megatron's own metadata."""
+    native = saving(tmp_path, train_iters=2, num_experts=4, moe_router_topk=2, expert_model_parallel_size=2)
+    ranks.run(tmp_path / "run", {**native, "dist_ckpt_optim_fully_reshardable": True}).check()
+    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    assert checkpoint
+    ours = read_facts(checkpoint)
+    (checkpoint.folder / MARKER).unlink()
+    theirs = read_facts(checkpoint)
+    assert {name: theirs.arguments[name] for name in ours.arguments} == ours.arguments
+    assert evolve(theirs, arguments=ours.arguments) == ours
 
 
 def test_a_checkpoint_without_our_marker_loads_by_megatrons_tracker(ranks: Ranks, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from primus_backend_megatron import host
-from primus_backend_megatron.checkpoints import begin_saving, checkpoint_folder, finish_saving
 from primus_backend_megatron.host.cpu import RULES
 from primus_backend_megatron.host.data import NEVER
 from primus_backend_megatron.host.limits import LIMITS

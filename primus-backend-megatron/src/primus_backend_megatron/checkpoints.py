@@ -19,14 +19,17 @@ from pathlib import Path
 
 from attrs import frozen
 
+from primus_core.checkpoints.sidecar import to_text
+from primus_core.checkpoints.steps import numbered_folders
 from primus_core.files import write_atomic
 
 MARKER = "primus.json"
-"""Name of the file whose presence makes a checkpoint whole."""
+"""Name of the file whose presence makes a checkpoint whole: a `primus_core.checkpoints.sidecar`."""
 TRACKER = "latest_checkpointed_iteration.txt"
 """Megatron's file that names the newest checkpoint."""
 
-_FOLDER = re.compile(r"iter_(\d{7,})")
+FOLDER = re.compile(r"iter_([0-9]{7,18})")
+"""Names of the folders of single checkpoints."""
 
 
 @frozen(kw_only=True)
@@ -50,6 +53,12 @@ def marked_checkpoints(save: str | Path) -> list[Checkpoint]:
     """The whole checkpoints that Primus wrote in a folder, oldest first; none when the folder does not exist."""
     found = [_marked(path) for path in Path(save).glob("iter_*")]
     return sorted((item for item in found if item), key=lambda item: item.iteration)
+
+
+def checkpoint_steps(folder: str | Path) -> list[int]:
+    """The iterations that a folder has checkpoints of, whole or not, whoever wrote them; oldest first."""
+    found = numbered_folders(folder, "iter_")
+    return [step for step, path in found.items() if FOLDER.fullmatch(path.name)]
 
 
 def newest_checkpoint(folder: str | Path) -> Checkpoint | None:
@@ -79,7 +88,7 @@ def begin_saving(save: str | Path, iteration: int) -> None:
 def finish_saving(save: str | Path, iteration: int, facts: Mapping[str, object]) -> Path:
     """Declare a checkpoint whole; ``facts`` become the marker's content. Returns the checkpoint's folder."""
     folder = checkpoint_folder(save, iteration)
-    write_atomic(folder / MARKER, json.dumps({"iteration": iteration, **facts}, indent=2) + "\n")
+    write_atomic(folder / MARKER, to_text({**facts, "step": iteration}))
     _saving(folder).unlink(missing_ok=True)
     return folder
 
@@ -106,7 +115,7 @@ def begin_deleting(save: str | Path, iteration: int) -> None:
 
 
 def _marked(folder: Path) -> Checkpoint | None:
-    match = _FOLDER.fullmatch(folder.name)
+    match = FOLDER.fullmatch(folder.name)
     if match is None or not (folder / MARKER).is_file():
         return None
     return Checkpoint(folder=folder, iteration=int(match[1]), written=_written(folder / MARKER))

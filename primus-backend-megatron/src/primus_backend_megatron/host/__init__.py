@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from primus_backend_megatron.host.legality import check_plan
 from primus_backend_megatron.host.schema import LIBRARY, check_version, shipped_versions
+from primus_backend_megatron.host.starting import check_files
 from primus_backend_megatron.host.translate import translate
 from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
@@ -28,6 +29,10 @@ def translate_config(experiment: Experiment, module: Module, target: Target) -> 
 @host
 def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     """Whether the library is known and can divide the model as the layout asks, before anything is started."""
-    if plan.framework != FRAMEWORK or where is not Where.SUBMIT:
+    if plan.framework != FRAMEWORK:
+        return ()
+    if where is Where.FILES:
+        return check_files(plan)
+    if where is not Where.SUBMIT:
         return ()
     return (*check_version(plan.target.library_version), *check_plan(plan))

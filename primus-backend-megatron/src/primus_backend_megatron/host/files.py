@@ -1,16 +1,11 @@
-"""Where Megatron reads and writes: absolute paths that exist, and its own defaults inside the workspace."""
+"""Where Megatron reads and writes: absolute paths, and its own defaults inside the workspace."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
-from primus_backend_megatron.checkpoints import marked_checkpoints
 from primus_backend_megatron.host.draft import Draft
 from primus_backend_megatron.host.names import PATHS_READ, PATHS_WRITTEN
-from primus_core.errors import ConfigError
-
-_TO_START_FROM = ("load", "pretrained_checkpoint")
 
 
 def adjust_paths(draft: Draft) -> None:
@@ -22,27 +17,15 @@ def adjust_paths(draft: Draft) -> None:
             why = "~ is the home folder" if home else "relative to the folder that primus was called in"
             draft.adjust(name, _absolute(value), why)
     _place_checkpoints(draft)
+    if draft["load"] or draft["pretrained_checkpoint"]:
+        why = "a run that was given a checkpoint never starts from random weights instead"
+        draft.adjust("exit_on_missing_checkpoint", True, why)
     if draft["data_cache_path"] is None and not draft["mock_data"]:
         why = "Megatron would write the order of the samples next to the data"
         draft.adjust("data_cache_path", f"{draft.workspace}/cache/megatron-indices", why)
     if draft["record_memory_history"]:
         why = "Megatron would write it to the current folder"
         draft.adjust_unset("memory_snapshot_path", f"{draft.folder}/memory-snapshot.pickle", why)
-
-
-def absent(draft: Draft) -> Iterator[ConfigError]:
-    """An error for each path to read that does not exist; not for one that a continued run no longer reads."""
-    for name in PATHS_READ:
-        value = draft.asked.values.get(name)
-        if not isinstance(value, str) or not value or _is_address(value) or os.path.exists(_absolute(value)):
-            continue
-        if name not in _TO_START_FROM or not _continues(draft):
-            yield ConfigError(
-                f"`{draft.asked.paths[name]}` names a path that does not exist: {value}",
-                where=str(draft.asked.leaves[name].origin),
-                why="" if _absolute(value) == value else f"it means {_absolute(value)}",
-                remedy=f"correct the path, or remove `{draft.asked.paths[name]}`",
-            )
 
 
 def _absolute(path: str) -> str:
@@ -64,9 +47,3 @@ def _place_checkpoints(draft: Draft) -> None:
 
 def _own_checkpoints(draft: Draft) -> str:
     return f"{draft.folder}/checkpoints"
-
-
-def _continues(draft: Draft) -> bool:
-    """Whether the run goes on from a checkpoint of its own, wherever it started from."""
-    save = draft.asked.values.get("save", _own_checkpoints(draft))
-    return draft.auto_continue and isinstance(save, str) and bool(marked_checkpoints(_absolute(save)))

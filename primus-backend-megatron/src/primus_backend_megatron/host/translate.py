@@ -7,7 +7,7 @@ from primus_backend_megatron.host.cpu import adjust_platform, impossible
 from primus_backend_megatron.host.data import adjust_data, adjust_evaluation, unread
 from primus_backend_megatron.host.draft import Draft
 from primus_backend_megatron.host.environment import environment_of
-from primus_backend_megatron.host.files import absent, adjust_paths
+from primus_backend_megatron.host.files import adjust_paths
 from primus_backend_megatron.host.limits import out_of_limits
 from primus_backend_megatron.host.model import adjust_model, layout_of, shape_of
 from primus_backend_megatron.host.required import missing
@@ -41,7 +41,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
         ConfigError: a parameter is unknown, of the wrong type, missing, or impossible here; ``ErrorGroup`` for several.
     """
     draft = _draft(experiment, module, target)
-    raise_all([*unread(draft), *impossible(draft), *absent(draft)])
+    raise_all([*unread(draft), *impossible(draft)])
     for adjust in _STEPS:
         adjust(draft)
     draft.adjust_unset("log_interval", 1, "Megatron's own lines in the log, one for each row of metrics.jsonl")

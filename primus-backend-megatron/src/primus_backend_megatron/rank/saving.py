@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import queue
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,9 @@ from primus_backend_megatron.checkpoints import (
     is_whole,
     tracked_iteration,
 )
+from primus_backend_megatron.rank.describing import describe
 from primus_backend_megatron.rank.session import CURRENT, Session
+from primus_core.checkpoints.sidecar import as_mapping
 
 
 def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,21 +116,7 @@ def _mark_tracked(save: str) -> None:
 
 
 def _mark(save: str, iteration: int) -> None:
-    args = _args()
-    facts = {
-        "time": time.time(),
-        "world_size": args.world_size,
-        "layout": {
-            "tensor": args.tensor_model_parallel_size,
-            "pipeline": args.pipeline_model_parallel_size,
-            "context": args.context_parallel_size,
-            "expert": args.expert_model_parallel_size,
-            "data": args.data_parallel_size,
-        },
-        "format": args.ckpt_format,
-        "tokens": args.consumed_train_samples * args.seq_length,
-    }
-    finish_saving(save, iteration, facts)
+    finish_saving(save, iteration, as_mapping(describe(_args(), save, iteration)))
 
 
 def _args() -> Any:

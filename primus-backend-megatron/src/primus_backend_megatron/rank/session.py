@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 from attrs import define, field
 
+from primus_core.checkpoints.torchfile import Tensor
 from primus_core.contract import RankContext
 from primus_core.plan import RunPlan
 
@@ -28,6 +30,8 @@ class Session:
     """Iterations whose checkpoints are still being written in the background."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
+    weights: Mapping[str, Tensor] | None = None
+    """Global shapes of the model's weights; None until a checkpoint tells them."""
     phase: str = ""
 
     def enter(self, phase: str) -> None:

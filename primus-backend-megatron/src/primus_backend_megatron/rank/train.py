@@ -86,6 +86,8 @@ def _namespace(session: Session) -> Namespace:
     elif args.save and (earlier := latest(marked_checkpoints(args.save))):
         would = f"auto_continue_train=true continues an earlier run from iteration {earlier.iteration}"
         session.rank.notice("start", f"from random weights; {would}")
+    elif wanted:
+        session.rank.notice("start", f"from random weights; {args.save or 'save'} has no checkpoint to continue from")
     if args.use_checkpoint_args:
         from megatron.training.checkpointing import load_args_from_checkpoint
 
