@@ -402,31 +402,6 @@ def test_absolute_path_is_kept(path: str) -> None:
     assert fate(translate({**TINY, "load": path}), "load") == "mapped"
 
 
-@pytest.mark.parametrize("name", PATHS_READ)
-def test_path_that_does_not_exist(name: str, tmp_path: Path) -> None:
-    """What would be missed minutes later, in every rank, is refused with its line."""
-    error = refusal(TINY, **{name: str(tmp_path / "nope")})
-    assert error.what == f"`{name}` names a path that does not exist: {tmp_path / 'nope'}"
-    assert error.where == f"exp.yaml:{10 + len(TINY)}"
-
-
-@pytest.mark.parametrize("save", [True, False])
-def test_continued_run_may_have_lost_what_it_started_from(save: bool, tmp_path: Path) -> None:
-    """With a checkpoint of its own a run no longer reads `load`; without one it does."""
-    params: dict[str, Value] = {**TINY, "save_interval": 1, "load": "/nope", "auto_continue_train": True}
-    params |= {"save": str(tmp_path)} if save else {}
-    workspace = "" if save else str(tmp_path)
-    with pytest.raises(ConfigError, match="`load` names a path"):
-        translate(params, workspace=workspace)
-    own = tmp_path if save else tmp_path / "team/me/exp/checkpoints"
-    begin_saving(own, 4)
-    checkpoint_folder(own, 4).mkdir()
-    finish_saving(own, 4, {})
-    assert translate(params, workspace=workspace).native["load"] == "/nope"
-    with pytest.raises(ConfigError, match="`load` names a path"):
-        translate({**params, "auto_continue_train": False}, workspace=workspace)
-
-
 def test_nothing_is_written_outside_the_workspace() -> None:
     """Every file that Megatron would place itself goes to the workspace."""
     wandb: dict[str, Value] = {"wandb_project": "p", "wandb_exp_name": "e"}
