@@ -3,18 +3,99 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NoReturn
 
-from primus_core.errors import ConfigError
+from primus_core.errors import ConfigError, ErrorGroup, PrimusError
+from primus_core.parameters import nearest
+
+_NUMBER = re.compile(r"-[.0-9]")
+"""How a value begins that is no option, though it begins with a dash."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one of our errors (exit 2, with a remedy)."""
+    """An argument parser whose complaint is one of our errors (exit 2, with a remedy).
+
+    Where it takes overrides, ``--key value`` and ``--key=value`` are ``key=value``, unless it has an option ``--key``.
+    """
+
+    def parse_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = list(args or ())
+        if any(action.dest in ("overrides", "words") for action in self._actions):
+            words = self._plain(iter(words))
+        return super().parse_intermixed_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         # overrides may be left out, whatever argparse says of words that are parsed between options
-        raise ConfigError(message.replace(", key=value", ""), remedy=f"`{self.prog} --help` lists the arguments")
+        what = message.replace(", key=value", "")
+        meant = self._meant(message) if message.startswith("unrecognized arguments: ") else None
+        guess = f"did you mean {meant}? " if meant else ""
+        raise ConfigError(what, remedy=f"{guess}`{self.prog} --help` lists the arguments")
+
+    @property
+    def options(self) -> Mapping[str, argparse.Action]:
+        """By their spelling; argparse has no public list."""
+        return self._option_string_actions
+
+    def _meant(self, message: str) -> str | None:
+        found = (nearest(word, self.options) for word in message.split() if word.startswith("--"))
+        return next(filter(None, found), None)
+
+    def _plain(self, words: Iterator[str]) -> list[str]:
+        """The words, with every override as ``key=value``; those from an option on are last, in their order."""
+        plain: list[str] = []
+        last: list[str] = []
+        for word in words:
+            key, given, value = word.partition("=")
+            if key in self.options:
+                takes_next = not given and self.options[key].nargs is None
+                plain += [word, *islice(words, int(takes_next))]
+            elif word == "--":
+                plain += [word, *words]
+            elif key.startswith("--"):
+                last.append(f"{key_of(key)}={value if given else self._value(key, next(words, None))}")
+            else:
+                (last if last and given else plain).append(word)
+        return [*plain, *last]
+
+    def _value(self, option: str, word: str | None) -> str:
+        """The word after an override ``--key``."""
+        if word is not None and (not word.startswith("-") or _NUMBER.match(word)):
+            return word
+        meant = nearest(option, self.options)
+        raise ConfigError(
+            f"{option} has no value",
+            why=f"it is no option of `{self.prog}`, so it sets a parameter",
+            remedy=f"did you mean {meant}?" if meant else f"write {option}=true, or what it shall be",
+        )
+
+
+def key_of(option: str) -> str:
+    """The parameter that ``--some-key`` sets; the names of modules keep their dashes."""
+    key = option.removeprefix("--")
+    return key if key.startswith("modules.") else key.replace("-", "_")
+
+
+def name_options(error: Exception, arguments: Iterable[str]) -> Exception:
+    """The error, with the option that was meant where an unknown parameter was written like one: ``--nprocs 2``."""
+    written = {key_of(word.partition("=")[0]): word.partition("=")[0] for word in arguments if word.startswith("--")}
+    options = run_parser("primus", "").options
+    if isinstance(error, ErrorGroup):
+        return ErrorGroup([_with_option(one, written, options) for one in error.errors])
+    return _with_option(error, written, options) if isinstance(error, PrimusError) else error
+
+
+def _with_option(error: PrimusError, written: Mapping[str, str], options: Iterable[str]) -> PrimusError:
+    name = error.what.partition("`")[2].partition("`")[0]
+    if not (isinstance(error, ConfigError) and error.what.startswith("unknown ") and name in written):
+        return error
+    meant = nearest(written[name], options)
+    if meant is None:
+        return error
+    other = f" As a parameter, {error.remedy}" if error.remedy.startswith("did you mean") else ""
+    return ConfigError(error.what, where=error.where, why=error.why, remedy=f"did you mean {meant}?{other}")
 
 
 def run_parser(prog: str, description: str) -> Parser:
@@ -26,7 +107,9 @@ def run_parser(prog: str, description: str) -> Parser:
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="set a parameter for this run")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="set a parameter for this run; also --key value"
+    )
     parser.add_argument("--launcher", metavar="NAME", help="direct (torchrun) or single; default: direct if installed")
     parser.add_argument("--nproc", type=int, metavar="N", help="ranks on this node")
     parser.add_argument(

@@ -57,13 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(error: Exception, arguments: Sequence[str], *, debug: bool) -> int:
+    from primus_core.cli.arguments import name_options
     from primus_core.cli.output import assignments, complain
     from primus_core.cli.screen import error_screen
 
     env = {**os.environ, **assignments(arguments)}
     if debug:
         complain("".join(traceback.format_exception(error)), env)
-    complain(error_screen(error), env)
+    complain(error_screen(name_options(error, arguments)), env)
     return error.exit_code if isinstance(error, PrimusError) else ExitCode.RUNTIME
 
 

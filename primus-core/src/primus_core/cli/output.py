@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TextIO
 
 
@@ -22,8 +23,9 @@ def complain(text: str, env: Mapping[str, str]) -> None:
 
 
 def assignments(arguments: Sequence[str]) -> dict[str, str]:
-    """Variables that words like ``HF_TOKEN=...`` and ``env.HF_TOKEN=...`` set, so that their secrets are not echoed."""
-    pairs = (word.partition("=")[::2] for word in arguments if "=" in word)
+    """Variables that words like ``HF_TOKEN=...`` and ``--env.HF_TOKEN ...`` set: their secrets are not echoed."""
+    pairs = [word.partition("=")[::2] for word in arguments if "=" in word]
+    pairs += [(word, value) for word, value in pairwise(arguments) if word.startswith("--") and "=" not in word]
     return {name.rpartition(".")[2]: value for name, value in pairs}
 
 
