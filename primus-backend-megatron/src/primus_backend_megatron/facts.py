@@ -45,6 +45,7 @@ _ALLOWED = Allowed(
         "argparse.Namespace",
         "types.SimpleNamespace",
         "pathlib.PosixPath",
+        "pathlib._local.PosixPath",
         "signal.Signals",
         "_io.BytesIO",
         "torch._C.Generator",

@@ -30,16 +30,19 @@ _TYPES = "torch.distributed.checkpoint.metadata"
 _PLANNER = "torch.distributed.checkpoint.planner"
 _TENSOR = f"{_TYPES}.TensorStorageMetadata"
 
+_SHARDED = "torch.distributed._shard.sharded_tensor.metadata"
+"""Where torch kept some of the types before version 2.3."""
+
 ALLOWED = Allowed(
     names=TORCH_NAMES
     | {f"{_TYPES}.{name}" for name in ("Metadata", "MetadataIndex", "StorageMeta", "TensorProperties")}
     | {f"{_TYPES}.{name}StorageMetadata" for name in ("Tensor", "Bytes", "Chunk")}
     | {f"{_TYPES}._MEM_FORMAT_ENCODING", "torch.distributed.checkpoint.filesystem._StorageInfo"}
-    | {
-        f"{_PLANNER}.{name}"
-        for name in ("SavePlan", "WriteItem", "WriteItemType", "TensorWriteData", "BytesIOWriteData")
-    }
+    | {f"{_PLANNER}.{name}" for name in ("SavePlan", "WriteItem", "WriteItemType", "TensorWriteData")}
+    | {f"{_SHARDED}.{name}" for name in ("TensorProperties", "MEM_FORMAT_ENCODING")}
+    | {"pathlib.PosixPath", "pathlib._local.PosixPath"}
 )
+"""What torch writes into the metadata of a folder."""
 
 
 @frozen(kw_only=True)

@@ -21,7 +21,7 @@ _KEY_SIZE = 1 << 60
 """Whole numbers beyond may have equal hashes, and a million of them as keys would take for ever."""
 _DEPTH = 64
 """Open containers at one time."""
-_OBJECTS = 4_000_000
+_OBJECTS = 2_000_000
 """Containers and objects of one file; a byte of the file may ask for 200 bytes of memory."""
 
 
@@ -112,6 +112,12 @@ class _Reader:
         taken = self.data[self.at : end]
         self.at = end
         return taken
+
+    def byte(self) -> int:
+        """The next byte as a number; `number` of one, which is most of what a pickle has."""
+        value = self.data[self.at]
+        self.at += 1
+        return value
 
     def number(self, size: int, *, signed: bool = False) -> int:
         return int.from_bytes(self.take(size), "little", signed=signed)
@@ -230,18 +236,18 @@ _INSTRUCTIONS: Mapping[int, Callable[[_Reader], Any]] = {
         b"\x88": lambda r: r.push(True),
         b"\x89": lambda r: r.push(False),
         b"J": lambda r: r.push(r.number(4, signed=True)),
-        b"K": lambda r: r.push(r.number(1)),
+        b"K": lambda r: r.stack.append(r.byte()),
         b"M": lambda r: r.push(r.number(2)),
-        b"\x8a": lambda r: r.push(r.number(r.number(1), signed=True)),
+        b"\x8a": lambda r: r.push(r.number(r.byte(), signed=True)),
         b"\x8b": lambda r: r.push(r.number(r.number(4), signed=True)),
         b"G": lambda r: r.push(struct.unpack(">d", r.take(8))[0]),
-        b"\x8c": lambda r: r.push(r.take(r.number(1)).decode("utf-8", "surrogatepass")),
+        b"\x8c": lambda r: r.push(r.take(r.byte()).decode("utf-8", "surrogatepass")),
         b"X": lambda r: r.push(r.take(r.number(4)).decode("utf-8", "surrogatepass")),
         b"\x8d": lambda r: r.push(r.take(r.number(8)).decode("utf-8", "surrogatepass")),
-        b"C": lambda r: r.push(r.take(r.number(1))),
+        b"C": lambda r: r.push(r.take(r.byte())),
         b"B": lambda r: r.push(r.take(r.number(4))),
         b"\x8e": lambda r: r.push(r.take(r.number(8))),
-        b"U": lambda r: r.push(r.take(r.number(1)).decode("latin-1")),
+        b"U": lambda r: r.push(r.take(r.byte()).decode("latin-1")),
         b"T": lambda r: r.push(r.take(r.number(4)).decode("latin-1")),
         b")": lambda r: r.push(()),
         b"t": lambda r: r.push_new(tuple(r.since_mark())),
@@ -258,10 +264,10 @@ _INSTRUCTIONS: Mapping[int, Callable[[_Reader], Any]] = {
         b"\x8f": lambda r: r.push_new(set()),
         b"\x90": lambda r: r.add(),
         b"\x91": lambda r: r.push_new(frozenset(map(_key, r.since_mark()))),
-        b"q": lambda r: r.remember(r.number(1)),
+        b"q": lambda r: r.remember(r.byte()),
         b"r": lambda r: r.remember(r.number(4)),
-        b"\x94": lambda r: r.remember(len(r.memo)),
-        b"h": lambda r: r.push(r.memo[r.number(1)]),
+        b"\x94": lambda r: r.memo.__setitem__(len(r.memo), r.stack[-1]),
+        b"h": lambda r: r.stack.append(r.memo[r.byte()]),
         b"j": lambda r: r.push(r.memo[r.number(4)]),
         b"c": lambda r: r.name(r.line(), r.line()),
         b"\x93": lambda r: _two(r, r.name),

@@ -13,7 +13,7 @@ from attrs import frozen
 from primus_core.checkpoints.faults import Unknown, Unreadable
 from primus_core.checkpoints.pickles import Allowed, Global, Made, Stored, read_pickle
 
-LARGEST = 32 << 20
+LARGEST = 16 << 20
 """Bytes of metadata that are looked at; reading them takes some seconds."""
 
 _DTYPE_OF = {
