@@ -9,6 +9,7 @@ import pytest
 
 from primus_core.errors import ErrorGroup, ExitCode, PrimusError
 from primus_core.resolve import resolve
+from tests.core.resolving import resolved
 
 HEAD = "work_group: team\nuser_name: me\nexp_name: first\nworkspace: out\n"
 MODULE = "modules:\n  pre_trainer:\n    framework: megatron\n    config: trainer.yaml\n    model: tiny.yaml\n"
@@ -219,3 +220,35 @@ def test_deeply_nested_parameters(problems: Problems) -> None:
     """Dots that nest deeper than any library does are refused."""
     (error,) = problems(HEAD + MODULE + f"    overrides:\n      a{'.a' * 400}: 1\n")
     assert error.what.endswith("has too many dots")
+
+
+@pytest.mark.parametrize("name", ["pretrainer", "pre-trainer", "PreTrainer", "pre_train", "sft_trainr", "posttrainer"])
+def test_a_misspelled_module_is_refused(problems: Problems, name: str) -> None:
+    """A name that nearly is one which commands look for is refused with its line and that name."""
+    (error,) = problems(HEAD + MODULE.replace("pre_trainer:", f"{name}:"))
+    assert str(error) == f"exp.yaml:6: unknown key `modules.{name}`"
+    assert error.remedy.startswith("did you mean `modules.")
+
+
+@pytest.mark.parametrize("name", ["trainer", "my_trainer", "pre_trainer_2", "größe"])
+def test_a_module_may_have_any_other_name(tmp_path: Path, name: str) -> None:
+    """Names of one's own are no mistakes."""
+    exp = HEAD + MODULE.replace("pre_trainer:", f"{name}:")
+    assert list(resolved(tmp_path, exp).modules) == [name]
+
+
+def test_a_key_that_cannot_be_read(problems: Problems) -> None:
+    """A key with a line break or a blank that is none is refused where it stands, in files and on the command line."""
+    for key, shown in {'"l\\nr"': "'\\n'", "lr\u00a0": "'\\xa0'", "l\u200br": "'\\u200b'"}.items():
+        (error,) = problems(HEAD + MODULE + f"    overrides:\n      {key}: 1\n")
+        assert str(error) == f"exp.yaml:11: a key has a character that cannot be seen: {shown}"
+    (error,) = problems(HEAD + MODULE, "l\nr=1")
+    assert error.what == "`l\nr=1` is no override"
+
+
+@pytest.mark.parametrize(("path", "folder"), [("e\udcff.yaml", ""), ("exp.yaml", "\udcff")])
+def test_a_path_of_other_bytes(tmp_path: Path, path: str, folder: str) -> None:
+    """A path that no plan can hold is refused."""
+    with pytest.raises(PrimusError, match="a path is not UTF-8 text") as raised:
+        resolve(path, env={}, preset_dirs=lambda framework: [], cwd=str(tmp_path / folder))
+    assert "\\udcff" in raised.value.where

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import cast
 
 from primus_core import __version__
+from primus_core.cli.encoding import use_utf8
 from primus_core.cli.output import say
 from primus_core.errors import ConfigError, ExitCode, PrimusError
 
@@ -47,6 +48,8 @@ _OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
+    if argv is None:
+        use_utf8()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(arguments)

@@ -31,7 +31,8 @@ def assignments(arguments: Sequence[str]) -> dict[str, str]:
 
 def _write(stream: TextIO, text: str) -> None:
     try:
-        stream.write(text)
+        encoding = stream.encoding or "utf-8"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # a path may hold any bytes
         stream.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -53,7 +53,7 @@ def parse_overrides(words: Sequence[str], variables: Mapping[str, str], errors: 
 def _split(word: str, variables: Mapping[str, str], errors: list[ConfigError]) -> tuple[list[str], Node]:
     key, equals, text = word.partition("=")
     path = key.strip().split(".")
-    if not equals or not all(path) or len(path) > _LONGEST_PATH:
+    if not equals or not all(path) or not key.isprintable() or len(path) > _LONGEST_PATH:
         raise ConfigError(
             f"`{word[:80]}` is no override", where=str(_ORIGIN), remedy="write key=value, as in train_iters=40"
         )

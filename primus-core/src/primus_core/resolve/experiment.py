@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 
 from attrs import evolve, frozen
@@ -27,6 +26,7 @@ from primus_core.resolve.trees import (
     taken_away,
     text_of,
 )
+from primus_core.yamlfile import is_utf8
 
 PresetDirs = Callable[[str], Sequence[str]]
 """From a framework to the folders of its presets, the strongest first."""
@@ -54,7 +54,8 @@ def resolve(
     Raises:
         ConfigError, ErrorGroup: the experiment is wrong; independent problems come together.
     """
-    reader = Reader({"PRIMUS_STDLIB": sysconfig.get_path("stdlib"), **env})
+    _refuse_bytes(path, cwd)
+    reader = Reader({"PRIMUS_STDLIB": os.path.dirname(os.__file__), **env})
     file = File(path=os.path.join(cwd, path), name=path)
     tree = _asked(reader, file, overrides)
     raise_all(_problems(tree, file))
@@ -70,6 +71,13 @@ def resolve(
         platform=flatten(section(tree, "platform")),
         words=_words(tree),
     )
+
+
+def _refuse_bytes(*paths: str) -> None:
+    """A plan holds the paths, and JSON is UTF-8."""
+    for path in paths:
+        if not is_utf8(path):
+            raise ConfigError("a path is not UTF-8 text", where=ascii(path), remedy="rename the file or its folder")
 
 
 def _words(tree: Tree) -> dict[str, Leaf]:
@@ -179,7 +187,9 @@ class _Presets:
     cwd: str
 
     def of(self, framework: str) -> PresetPath:
-        folders = [File(path=os.path.join(self.cwd, folder), name=folder) for folder in self.dirs(framework)]
+        dirs = self.dirs(framework)
+        _refuse_bytes(*dirs)
+        folders = [File(path=os.path.join(self.cwd, folder), name=folder) for folder in dirs]
         return PresetPath(reader=self.reader, experiment=self.experiment, folders=folders)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator
 
@@ -20,6 +21,8 @@ LAUNCHERS = ("direct", "container", "slurm")
 SECTIONS = ("env", "platform", *LAUNCHERS)
 TOP = (*WORDS, "modules", *SECTIONS)
 MODULE_WORDS = ("framework", "config", "model")
+MODULES = ("pre_trainer", "sft_trainer", "post_trainer")
+"""Names of modules that commands look for; others may be used too."""
 MODULE = (*MODULE_WORDS, "overrides")
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -58,12 +61,24 @@ def module_tree(path: str, node: Node, errors: list[ConfigError]) -> Tree:
 
 def _modules(fields: Fields, errors: list[ConfigError]) -> Tree:
     for name, node in fields.entries.items():
+        meant = _meant_module(name)
         if bad_name(name):
             errors.append(_not_a_name("a module's name", name, str(node.origin)))
+        elif meant:
+            errors.append(unknown_key(f"modules.{name}", [f"modules.{meant}"], "the experiment", str(node.origin)))
     return {
         name: branch(node) if isinstance(node, Unset) else module_tree(f"modules.{name}", node, errors)
         for name, node in fields.entries.items()
     }
+
+
+def _meant_module(name: str) -> str | None:
+    """The known name that a name is a misspelling of; ``pre_trainer_2`` is a name of its own."""
+    if name.startswith(MODULES):
+        return None
+    folded = {one.replace("_", ""): one for one in MODULES}
+    found = difflib.get_close_matches(name.lower().replace("_", "").replace("-", ""), folded, n=1, cutoff=0.88)
+    return folded[found[0]] if found else None
 
 
 def _env(fields: Fields, errors: list[ConfigError]) -> Tree:

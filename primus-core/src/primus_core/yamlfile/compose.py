@@ -195,12 +195,18 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent) and event.value and event.tag is None and event.anchor is None:
             self._count(event, 1)
             self._refuse_unusable(event)
-            return str(event.value)
+            return self._readable(event, str(event.value))
         node = self._node(event, depth + 1, None)
         key = (node.text or node.value) if isinstance(node, Scalar) else None
         if not isinstance(key, str) or not key:
             raise self._error(event, "a key must be a word", "write `key: value`")
-        return key
+        return self._readable(event, key)
+
+    def _readable(self, event: yaml.Event, key: str) -> str:
+        if key.isprintable():
+            return key
+        hidden = next(char for char in key if not char.isprintable())
+        raise self._error(event, f"a key has a character that cannot be seen: {hidden!a}", "type the key anew")
 
     def _merged(self, event: yaml.Event, value: Node) -> list[Fields]:
         """The maps that ``<<: *base`` or ``<<: [*base, *other]`` merges, the strongest first."""

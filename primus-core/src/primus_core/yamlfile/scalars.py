@@ -20,6 +20,7 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_STAND_IN = re.compile("[\ud800-\udfff]")
 _LONGEST_NUMBER = 300
 """Characters; beyond the range of a float, and Python refuses to print integers of some thousands."""
 
@@ -48,6 +49,11 @@ def scalar(text: str, origin: Origin) -> Scalar:
     word = text.strip()
     value = _BOOLS[word.lower()] if word.lower() in _BOOLS else resolve(word)
     return Scalar(value=value, text=None if isinstance(value, str) else word, origin=origin)
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text has no stand-ins for bytes that are not UTF-8."""
+    return _STAND_IN.search(text) is None
 
 
 def refuse_unprintable(text: str, where: str) -> None:
