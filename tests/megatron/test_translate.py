@@ -12,7 +12,7 @@ from primus_backend_megatron import host
 from primus_backend_megatron.host.cpu import RULES
 from primus_backend_megatron.host.data import NEVER
 from primus_backend_megatron.host.limits import LIMITS
-from primus_backend_megatron.host.names import ALIASES, INACTIVE, PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS
+from primus_backend_megatron.host.names import PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS
 from primus_backend_megatron.host.schema import schema_for
 from primus_backend_megatron.host.split import parse_split
 from primus_core import discovery
@@ -89,13 +89,12 @@ def test_every_parameter_has_one_fate() -> None:
 
 
 def test_tables_name_parameters_of_megatron() -> None:
-    """Every row of a table speaks of a parameter that exists; every foreign name of one that does not."""
+    """Every row of a table speaks of a parameter that exists."""
     known = set(schema_for("0.19.2").parameters)
-    names = {rule.name for rule in RULES} | {alias.native for alias in ALIASES} | {row.name for row in REFUSED}
+    names = {rule.name for rule in RULES} | {row.name for row in REFUSED}
     limited = [name for limit in LIMITS for name in limit.names]
     assert names | {*PATHS_READ, *PATHS_WRITTEN, *TOKENIZER_DETAILS, *limited} <= known
     assert len(limited) == len(set(limited))
-    assert not ({alias.name for alias in ALIASES} | {row.name for row in INACTIVE}) & known
 
 
 # Names
@@ -151,19 +150,6 @@ def test_two_spellings_that_contradict_each_other() -> None:
 def test_two_spellings_that_agree() -> None:
     """Two equal values for one parameter are no contradiction."""
     assert translate({**TINY, "norm_epsilon": 1e-6, "layernorm_epsilon": 1e-6}).native["layernorm_epsilon"] == 1e-6
-
-
-def test_foreign_parameter_without_effect() -> None:
-    """A parameter of another launcher is left out with a reason."""
-    translation = translate({**TINY, "enable_primus_turbo": True, "disable_wandb": True})
-    assert fate(translation, "enable_primus_turbo") == "unused"
-    assert fate(translation, "disable_wandb") == "unused"
-
-
-def test_foreign_parameter_that_would_be_missed() -> None:
-    """A foreign parameter whose effect cannot be had is refused with what to do instead."""
-    error = refusal(TINY, disable_wandb=False)
-    assert "wandb_project" in error.remedy
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.name)
@@ -419,11 +405,20 @@ def test_trackers_are_off_unless_named_completely() -> None:
 
 
 def test_trackers_that_are_disabled() -> None:
-    """A switch of another launcher is obeyed."""
+    """A switch of another launcher is obeyed where it switches off."""
     params: dict[str, Value] = {"wandb_project": "p", "wandb_exp_name": "e", "tensorboard_dir": "/t"}
     translation = translate({**TINY, **params, "disable_wandb": True, "disable_tensorboard": True})
     assert adjusted(translation, "wandb_project").used == ""
     assert adjusted(translation, "tensorboard_dir").used is None
+
+
+def test_trackers_that_are_switched_on() -> None:
+    """A switch of another launcher is obeyed where it switches on: what is not named goes to the experiment."""
+    translation = translate({**TINY, "wandb_project": "p", "disable_wandb": False, "disable_tensorboard": False})
+    assert translation.native["wandb_project"] == "p"
+    assert adjusted(translation, "wandb_exp_name").used == "exp"
+    assert adjusted(translation, "wandb_save_dir").used == "/workspace/team/me/exp/wandb"
+    assert adjusted(translation, "tensorboard_dir").used == "/workspace/team/me/exp/tensorboard"
 
 
 # Model
@@ -512,6 +507,31 @@ def test_shape_of_a_mixture_of_experts() -> None:
     shape = translate({**TINY, **params}).model
     assert shape is not None
     assert (shape.experts, shape.experts_per_token, shape.moe_ffn_hidden, shape.head_size) == (8, 3, 96, 32)
+
+
+@pytest.mark.parametrize(("ranks", "used"), [(1, False), (2, True)])
+def test_sequence_parallelism_needs_tensor_parallelism(ranks: int, used: bool) -> None:
+    """A sequence that nobody shares is not said to be shared."""
+    translation = translate({**TINY, "sequence_parallel": True, "tensor_model_parallel_size": ranks})
+    assert translation.native["sequence_parallel"] is used
+
+
+@pytest.mark.parametrize("ids", ["0,3,4,7,8", [0, 3, 4, 7, 8]])
+def test_recomputed_layers_by_number(ids: Value) -> None:
+    """Layers that are named to be recomputed are counted from the first of each stage."""
+    sizes: dict[str, Value] = {"pipeline_model_parallel_size": 2, "recompute_granularity": "full"}
+    translation = translate({**TINY, **sizes, "recompute_layer_ids": ids})
+    assert adjusted(translation, "recompute_method").used == "block"
+    assert adjusted(translation, "recompute_num_layers").used == 3
+
+
+@pytest.mark.parametrize(("number", "used"), [(0, False), (1, True)])
+def test_switches_as_numbers(number: int, used: bool) -> None:
+    """Scripts for Megatron write 0 and 1 for false and true; the row says so."""
+    row = adjusted(translate({**TINY, "finetune": number}), "finetune")
+    assert row.used is used
+    assert row.asked == number
+    assert "`finetune`" in refusal(TINY, finetune=2).what
 
 
 def test_layout() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from primus_backend_megatron.host.foreign import check_buildable, foreign_keys
 from primus_backend_megatron.host.legality import check_plan
-from primus_backend_megatron.host.schema import LIBRARY, check_version, shipped_versions
+from primus_backend_megatron.host.schema import LIBRARY, check_version, schema_for, shipped_versions
 from primus_backend_megatron.host.starting import check_files
 from primus_backend_megatron.host.translate import translate
 from primus_core.contract import host
@@ -17,7 +18,15 @@ CONTRACT = 1
 FRAMEWORK = "megatron"
 LIBRARY_VERSIONS = shipped_versions()
 
-__all__ = ["FRAMEWORK", "LIBRARY", "LIBRARY_VERSIONS", "preflight_check", "translate_config"]
+__all__ = [
+    "FRAMEWORK",
+    "LIBRARY",
+    "LIBRARY_VERSIONS",
+    "foreign_keys",
+    "preflight_check",
+    "schema_for",
+    "translate_config",
+]
 
 
 @host
@@ -28,11 +37,11 @@ def translate_config(experiment: Experiment, module: Module, target: Target) -> 
 
 @host
 def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
-    """Whether the library is known and can divide the model as the layout asks, before anything is started."""
+    """Whether the library is known, has what the model needs and can divide it as the layout asks."""
     if plan.framework != FRAMEWORK:
         return ()
     if where is Where.FILES:
         return check_files(plan)
     if where is not Where.SUBMIT:
         return ()
-    return (*check_version(plan.target.library_version), *check_plan(plan))
+    return (*check_version(plan.target.library_version), *check_buildable(plan), *check_plan(plan))

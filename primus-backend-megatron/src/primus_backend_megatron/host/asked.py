@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from primus_backend_megatron.host.names import ALIASES, INACTIVE, REFUSED, Alias, Inactive
+from primus_backend_megatron.host.foreign import foreign_keys, foreign_row, switches
+from primus_backend_megatron.host.names import REFUSED
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Value
-from primus_core.parameters import Schema, check, cleared
+from primus_core.parameters import ForeignKey, Schema, check, cleared
+from primus_core.parameters.foreign import unused
 from primus_core.plan import Unused
 
 
@@ -24,6 +26,8 @@ class Asked:
     """The spelling in the experiment of each."""
     left_out: Mapping[str, Value]
     """Parameters of other products, by their own names."""
+    numbers: Mapping[str, int]
+    """Switches that were set to 1 or 0, as scripts for Megatron have them; ``values`` has true or false."""
     unused: tuple[Unused, ...]
     errors: tuple[ConfigError, ...]
 
@@ -45,8 +49,10 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
     Args:
         core_names: parameters that core itself reads; they are left out, and known to a misspelled one's message.
     """
-    names = _resolve({path: leaf for path, leaf in params.items() if path not in core_names})
-    values, errors = check(names.leaves, schema, also=core_names)
+    names = _resolve({path: leaf for path, leaf in params.items() if path not in core_names}, schema)
+    numbers = _switches_as_numbers(names, schema)
+    foreign = (name for name in foreign_keys() if name not in schema.parameters)
+    values, errors = check(names.leaves, schema, also=(*core_names, *foreign))
     if not errors:
         _take_back(names, cleared(names.leaves, values))
     return Asked(
@@ -54,24 +60,41 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
         leaves=names.leaves,
         paths=names.paths,
         left_out=names.left_out,
+        numbers=numbers,
         unused=tuple(names.unused),
         errors=(*names.errors, *errors, *_refused(names.leaves, values, schema)),
     )
 
 
-def _resolve(params: Mapping[str, Leaf]) -> _Names:
-    aliases = {alias.name: alias for alias in ALIASES}
-    inactive = {row.name: row for row in INACTIVE}
-    names = _Names()
+def _resolve(params: Mapping[str, Leaf], schema: Schema) -> _Names:
+    names, aliases, is_on = _Names(), list[tuple[ForeignKey, Leaf]](), switches(params, schema)
     for path, leaf in params.items():
-        if path in inactive:
-            _leave_out(names, inactive[path], leaf)
-        elif path not in aliases:
+        key = foreign_row(path, schema)
+        if key is None:
             names.leaves[path] = leaf
             names.paths[path] = path
-    for path in filter(aliases.__contains__, params):
-        _add_alias(names, aliases[path], params[path])
+        elif key.fate == "alias":
+            aliases.append((key, leaf))
+        else:
+            names.left_out[path] = leaf.value
+            try:
+                names.unused.append(unused(key, path, leaf, is_on))
+            except ConfigError as error:
+                names.errors.append(error)
+    for alias, leaf in aliases:
+        _add_alias(names, alias, leaf)
     return names
+
+
+def _switches_as_numbers(names: _Names, schema: Schema) -> dict[str, int]:
+    """Make switches of numbers; which ones they were."""
+    found = {}
+    for name, leaf in names.leaves.items():
+        parameter = schema.parameters.get(name)
+        if parameter and parameter.type == "bool" and type(leaf.value) is int and leaf.value in (0, 1):
+            names.leaves[name] = evolve(leaf, value=bool(leaf.value), text=None)
+            found[name] = leaf.value
+    return found
 
 
 def _take_back(names: _Names, cleared: Iterable[str]) -> None:
@@ -80,29 +103,15 @@ def _take_back(names: _Names, cleared: Iterable[str]) -> None:
         names.unused.append(Unused(path=names.paths.pop(name), why="null: Megatron's default is used"))
 
 
-def _leave_out(names: _Names, row: Inactive, leaf: Leaf) -> None:
-    names.left_out[row.name] = leaf.value
-    names.unused.append(Unused(path=row.name, why=row.why))
-    if row.harmless is not None and not any(leaf.value is value for value in row.harmless):
-        names.errors.append(
-            ConfigError(
-                f"`{row.name}` cannot be {_yaml(leaf.value)} here",
-                where=str(leaf.origin),
-                why=row.why,
-                remedy=row.remedy,
-            )
-        )
-
-
-def _add_alias(names: _Names, alias: Alias, leaf: Leaf) -> None:
+def _add_alias(names: _Names, alias: ForeignKey, leaf: Leaf) -> None:
     """The stronger layer wins; in one layer, two values that differ are a contradiction."""
     other = names.leaves.get(alias.native)
     if other is None:
         names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
         return
     here, there = leaf.origin.strength, other.origin.strength
-    if leaf.value == other.value:
-        names.unused.append(Unused(path=alias.name, why=f"says the same as `{alias.native}` ({other.origin})"))
+    if leaf.value == other.value or (leaf.value is None and here == there):
+        names.unused.append(Unused(path=alias.name, why=f"`{alias.native}` says it ({other.origin})"))
     elif here > there:
         names.unused.append(_overridden(names.paths[alias.native], alias.name, leaf))
         names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
@@ -116,7 +125,7 @@ def _overridden(path: str, by: str, leaf: Leaf) -> Unused:
     return Unused(path=path, why=f"overridden by `{by}`, the same parameter ({leaf.origin}, {leaf.origin.layer})")
 
 
-def _contradiction(alias: Alias, leaf: Leaf, other: Leaf) -> ConfigError:
+def _contradiction(alias: ForeignKey, leaf: Leaf, other: Leaf) -> ConfigError:
     return ConfigError(
         f"`{alias.name}` is {_yaml(leaf.value)} and `{alias.native}` is {_yaml(other.value)}",
         where=f"{leaf.origin}, {other.origin}",

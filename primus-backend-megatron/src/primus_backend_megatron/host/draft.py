@@ -20,6 +20,7 @@ class Draft:
     workspace: str
     folder: str
     """The experiment's folder."""
+    exp_name: str
     auto_continue: bool = False
     """The run goes on from its own newest checkpoint, where it has one."""
     native: dict[str, Value] = field(init=False)
@@ -28,6 +29,14 @@ class Draft:
 
     def __attrs_post_init__(self) -> None:
         self.native = dict(self.asked.values)
+        for name, number in self.asked.numbers.items():
+            self.adjusted[name] = Adjusted(
+                path=self.asked.paths[name],
+                native=name,
+                asked=number,
+                used=bool(number),
+                why=f"{number} stands for {str(bool(number)).lower()}, as in scripts for Megatron",
+            )
 
     def is_set(self, name: str) -> bool:
         """Whether the user or a preset set the parameter, also to null."""
@@ -52,7 +61,7 @@ class Draft:
         self.adjusted[name] = Adjusted(
             path=self.asked.paths.get(name, name),
             native=name,
-            asked=self.asked.values.get(name),
+            asked=self.asked.numbers.get(name, self.asked.values.get(name)),
             used=used,
             why=why,
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from attrs import evolve
 from packaging.version import InvalidVersion, Version
 
+from primus_core.experiment import Value
 from primus_core.outcome import Finding
 from primus_core.parameters import Schema, load_schema
 
@@ -16,6 +16,13 @@ LIBRARY = "megatron-core"
 """The distribution whose version a schema file belongs to."""
 
 _FOLDER = Path(__file__).parent.parent / "schema"
+
+_CHANGES: Mapping[str, Mapping[str, Value]] = {
+    # Primus tokenizes, with more tokenizers than Megatron: which ones is for its data preparation to say.
+    "tokenizer_type": {"choices": []},
+    # mxfp4 is a recipe of AMD's Transformer Engine: whether it can be had is for the check of the model to say.
+    "fp4_recipe": {"choices": ["nvfp4", "custom", "mxfp4"]},
+}
 
 
 @cache
@@ -66,7 +73,4 @@ def _public(version: str) -> str:
 
 @cache
 def _load(version: str) -> Schema:
-    schema = load_schema((_FOLDER / f"{LIBRARY}-{version}.json").read_text(encoding="utf-8"))
-    # Primus tokenizes, with more tokenizers than Megatron: which ones is for its data preparation to say.
-    tokenizer = evolve(schema.parameters["tokenizer_type"], choices=())
-    return evolve(schema, parameters={**schema.parameters, tokenizer.name: tokenizer})
+    return load_schema((_FOLDER / f"{LIBRARY}-{version}.json").read_text(encoding="utf-8"), _CHANGES)

@@ -10,6 +10,7 @@ from primus_backend_megatron.host.environment import environment_of
 from primus_backend_megatron.host.files import adjust_paths
 from primus_backend_megatron.host.limits import out_of_limits
 from primus_backend_megatron.host.model import adjust_model, layout_of, shape_of
+from primus_backend_megatron.host.recompute import adjust_recompute
 from primus_backend_megatron.host.required import missing
 from primus_backend_megatron.host.schedule import adjust_schedule
 from primus_backend_megatron.host.schema import schema_for
@@ -27,6 +28,7 @@ _STEPS = (
     adjust_paths,
     adjust_trackers,
     adjust_model,
+    adjust_recompute,
     adjust_schedule,
     adjust_platform,
 )
@@ -69,5 +71,6 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
         target=target,
         workspace=experiment.workspace,
         folder=experiment.folder,
+        exp_name=experiment.exp_name,
         auto_continue=core_settings(module)["auto_continue_train"] is True,
     )

@@ -2,7 +2,21 @@
 
 from primus_core.parameters.checking import check, cleared, owner_of
 from primus_core.parameters.coercion import coerce
+from primus_core.parameters.foreign import ForeignKey, ForeignKeys, load_foreign
 from primus_core.parameters.messages import nearest
 from primus_core.parameters.schema import Parameter, Schema, Type, load_schema
 
-__all__ = ["Parameter", "Schema", "Type", "check", "cleared", "coerce", "load_schema", "nearest", "owner_of"]
+__all__ = [
+    "ForeignKey",
+    "ForeignKeys",
+    "Parameter",
+    "Schema",
+    "Type",
+    "check",
+    "cleared",
+    "coerce",
+    "load_foreign",
+    "load_schema",
+    "nearest",
+    "owner_of",
+]

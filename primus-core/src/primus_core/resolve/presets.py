@@ -41,17 +41,23 @@ class PresetPath:
         chain = Chain(
             reader=self.reader,
             convert=lambda fields: parameters(fields, None, errors),
-            find_base=lambda file, base, at: _beside(file, base) or self._find(kind, base, at),
+            find_base=lambda file, base, at: _beside(file, base) or self._find(kind, base, at, hidden_by=file),
             base_layer=layer,
         )
         return chain.read(self._find(kind, name, place), layer)
 
-    def _find(self, kind: Kind, name: str, place: str) -> File:
-        for folder in self._places(kind):
-            file = _inside(folder, name)
-            if os.path.exists(file.path) and not self._is_experiment(file):
-                return file
-        raise self._missing(kind, name, place)
+    def _find(self, kind: Kind, name: str, place: str, hidden_by: File | None = None) -> File:
+        """The strongest preset of a name; for one that extends its own name, the next one, which it hides."""
+        found = [file for folder in self._places(kind) if self._is_preset(file := _inside(folder, name))]
+        same = [file.identity for file in found]
+        if hidden_by and hidden_by.identity in same:
+            found = found[same.index(hidden_by.identity) + 1 :]
+        if not found:
+            raise self._missing(kind, name, place)
+        return found[0]
+
+    def _is_preset(self, file: File) -> bool:
+        return os.path.exists(file.path) and not self._is_experiment(file)
 
     def _places(self, kind: Kind) -> Iterator[File]:
         for folder in (self.experiment.sibling(""), *self.folders):
@@ -80,5 +86,6 @@ def _inside(folder: File, name: str) -> File:
 
 
 def _beside(file: File, name: str) -> File | None:
+    """The file of a name in the folder of another one, unless it is that one."""
     found = file.sibling(name)
-    return found if os.path.isfile(found.path) else None
+    return found if os.path.isfile(found.path) and found.identity != file.identity else None

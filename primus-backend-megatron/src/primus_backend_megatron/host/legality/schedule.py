@@ -87,6 +87,9 @@ def _recompute(case: Case) -> Iterator[Finding]:
             ("recompute_granularity", "recompute_method", "recompute_num_layers"),
             "set recompute_method: uniform and recompute_num_layers: 1",
         )
+    if granularity == "full" and method == "uniform" and case.values["recompute_num_layers"] == 0:
+        keys = ("recompute_method", "recompute_num_layers")
+        yield case.error("recompute", "groups of 0 layers cannot be recomputed", keys, "set recompute_num_layers: 1")
 
 
 def _evaluation(case: Case) -> Iterator[Finding]:
