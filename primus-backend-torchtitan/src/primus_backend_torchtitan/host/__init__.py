@@ -1,0 +1,33 @@
+"""The host side of the TorchTitan back end: translation and legality. Imports neither torch nor TorchTitan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from primus_backend_torchtitan.host.legality import check_plan
+from primus_backend_torchtitan.host.schema import LIBRARY, check_version, shipped_versions
+from primus_backend_torchtitan.host.translate import translate
+from primus_core.contract import host
+from primus_core.experiment import Experiment, Module
+from primus_core.outcome import Finding, Where
+from primus_core.plan import RunPlan, Target, Translation
+
+CONTRACT = 1
+FRAMEWORK = "torchtitan"
+LIBRARY_VERSIONS = shipped_versions()
+
+__all__ = ["FRAMEWORK", "LIBRARY", "LIBRARY_VERSIONS", "preflight_check", "translate_config"]
+
+
+@host
+def translate_config(experiment: Experiment, module: Module, target: Target) -> Translation | None:
+    """Translate a module whose framework is ``torchtitan``."""
+    return translate(experiment, module, target) if module.framework == FRAMEWORK else None
+
+
+@host
+def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
+    """Whether the library is known and can build and divide the model, before anything is started."""
+    if plan.framework != FRAMEWORK or where is not Where.SUBMIT:
+        return ()
+    return (*check_version(plan.target.library_version), *check_plan(plan))

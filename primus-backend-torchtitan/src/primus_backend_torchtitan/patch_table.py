@@ -1,0 +1,159 @@
+"""Every patch of torch and TorchTitan that training may need: target, factory, and what goes wrong without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from attrs import frozen
+
+from primus_core.experiment import Value
+
+TORCH = "torch>=2.13,<2.14"
+TITAN = "torchtitan>=0.3,<0.4"
+
+_PATCHES = "primus_backend_torchtitan.rank.patches"
+_SCHEDULES = "torch.distributed.pipelining.schedules"
+_ATTENTION = "torchtitan.models.common.attention"
+
+
+class Values(Protocol):
+    """TorchTitan's parameters as they will be: set by the experiment, or defaults."""
+
+    def __getitem__(self, native: str) -> Value: ...
+
+
+@frozen
+class Need:
+    """A condition on TorchTitan's parameters."""
+
+    words: str
+    """For people, after "needed where"."""
+    met: Callable[[Values], bool]
+
+
+@frozen
+class Row:
+    """One patch, less what can be derived."""
+
+    id: str
+    target: str
+    replacement: str
+    reason: str
+    requires: str
+    need: Need | None = None
+    """None: every run needs it."""
+
+
+def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]], need: Need | None = None) -> tuple[Row, ...]:
+    return tuple(Row(*row, requires, need) for row in rows)
+
+
+def _stages(values: Values) -> bool:
+    stages = values["parallelism.pipeline_parallel_degree"]
+    return isinstance(stages, int) and stages > 1
+
+
+_PIPELINE = Need("parallelism.pipeline_parallel_degree > 1", _stages)
+
+# On every accelerator: TorchTitan 0.3 is written for a newer torch than the newest release.
+EVERYWHERE = (
+    *_rows(
+        TORCH,
+        [
+            (
+                "process-group-timeout",
+                "torch.distributed:set_timeout",
+                f"{_PATCHES}.collectives:set_timeout",
+                "TorchTitan sets the process groups' timeout after the first step by a name that torch 2.13 lacks.",
+            )
+        ],
+    ),
+    *_rows(
+        TORCH,
+        [
+            (
+                f"pipeline-micro-batches-{kind}",
+                f"{_SCHEDULES}:PipelineSchedule{kind.title()}.step",
+                f"{_PATCHES}.pipeline:step_over_micro_batches",
+                "TorchTitan hands ready micro batches to the schedule, and torch 2.13 divides a whole batch itself.",
+            )
+            for kind in ("single", "multi")
+        ],
+        _PIPELINE,
+    ),
+)
+
+# Before anything of TorchTitan is imported that copies them.
+CPU_EARLY = (
+    *_rows(
+        "",
+        [
+            (
+                "cpu-triton-stub",
+                "sys:meta_path",
+                f"{_PATCHES}.imports:finder_of_stubs",
+                "TorchTitan imports the Triton kernels of one expert-parallel dispatcher for every model; a CPU torch "
+                "has no Triton.",
+            )
+        ],
+    ),
+    *_rows(
+        TITAN,
+        [
+            (
+                "cpu-device-type",
+                "torchtitan.tools.utils:device_type",
+                f"{_PATCHES}.device:device_type",
+                "TorchTitan takes CUDA for the device where it finds none.",
+            ),
+            (
+                "cpu-device-module",
+                "torchtitan.tools.utils:device_module",
+                f"{_PATCHES}.device:device_module",
+                "torch.cpu lacks what TorchTitan asks of a device: memory figures, a name, a current device.",
+            ),
+            (
+                "cpu-peak-flops",
+                "torchtitan.tools.utils:get_peak_flops",
+                f"{_PATCHES}.device:get_peak_flops",
+                "TorchTitan takes an unknown device for an A100, and warns of it.",
+            ),
+        ],
+    ),
+    *_rows(
+        TORCH,
+        [
+            (
+                "cpu-fsdp-sum",
+                "torch.distributed.fsdp:FSDPModule.set_gradient_divide_factor",
+                f"{_PATCHES}.collectives:set_gradient_divide_factor",
+                "FSDP2 multiplies gradients inside the collective, which gloo cannot.",
+            )
+        ],
+    ),
+)
+
+CPU_TITAN = _rows(
+    TITAN,
+    [
+        (
+            "cpu-attention",
+            f"{_ATTENTION}:FlexAttention._compiled_flex_attn",
+            f"{_PATCHES}.attention:masked_attention",
+            "flex_attention has no backward on a CPU.",
+        ),
+        (
+            "cpu-attention-mask",
+            f"{_ATTENTION}:_compiled_create_block_mask",
+            f"{_PATCHES}.attention:create_block_mask",
+            "The mask would be compiled for every new shape, which takes a C++ compiler and seconds.",
+        ),
+        (
+            "cpu-parameter-init",
+            "torchtitan.protocols.module:Module._init_param",
+            f"{_PATCHES}.initialization:init_param",
+            "Ranks that share a tensor would each draw the same numbers for their own part of it.",
+        ),
+    ],
+)

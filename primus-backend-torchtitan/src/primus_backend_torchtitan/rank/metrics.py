@@ -1,0 +1,113 @@
+"""One row of metrics for each iteration, with the names and units of every back end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from torchtitan.components.metrics import MetricsProcessor
+
+from primus_backend_torchtitan.rank.session import current
+from primus_core.hardware import peak_flops
+
+
+class RunMetrics(MetricsProcessor):
+    """TorchTitan's metrics as they are, every `log_freq` steps, and beside them a row of our own for every step."""
+
+    @dataclass(kw_only=True, slots=True)
+    class Config(MetricsProcessor.Config):
+        pass
+
+    def __init__(self, config: Config, **options: Any) -> None:
+        super().__init__(config, **options)
+        self._session = current()
+        self._has_loss = has_loss(self.parallel_dims, str(options.get("pp_schedule", "")))
+        self._begun = time.perf_counter()
+        self._peak_memory = 0
+
+    def should_log(self, step: int) -> bool:
+        """TorchTitan asks before it reads a step's data: the step begins here, and its loss is always wanted."""
+        self._session.enter("train")
+        self._begun = time.perf_counter()
+        return True
+
+    def log(
+        self,
+        step: int,
+        global_avg_loss: float,
+        global_max_loss: float,
+        grad_norm: float,
+        extra_metrics: dict[str, Any] | None = None,
+    ) -> None:
+        seconds = time.perf_counter() - self._begun
+        extra = extra_metrics or {}
+        session = self._session
+        session.iteration, session.loss = step, global_avg_loss if self._has_loss else None
+        session.rank.metrics(
+            {
+                "iteration": step,
+                "train_iters": session.native["training.steps"],
+                "loss": session.loss,
+                "lr": next((value for name, value in extra.items() if name.startswith("lr/")), None),
+                "grad_norm": grad_norm,
+                "step_seconds": seconds,
+                "memory_bytes": self._memory(),
+                **self._throughput(step, seconds),
+            }
+        )
+        if super().should_log(step):
+            super().log(step, global_avg_loss, global_max_loss, grad_norm, extra_metrics)
+
+    def log_validation(self, loss: float, step: int, extra_metrics: dict[str, Any] | None = None) -> None:
+        if self._has_loss:
+            self._session.rank.notice("validation", f"loss {loss:#.4g} at iteration {step}")
+        super().log_validation(loss, step, extra_metrics)
+
+    def _throughput(self, step: int, seconds: float) -> dict[str, float | int | None]:
+        """Tokens and floating-point operations of the step that just ended, by TorchTitan's own count."""
+        plan = self._session.plan
+        tokens = tokens_per_step(self._session)
+        rate = self.num_flops_per_token * tokens / (seconds * plan.target.world_size)
+        return {
+            "tokens": step * tokens,
+            "tokens_per_second": tokens / seconds,
+            "tflops": rate / 1e12,
+            "mfu": self._utilization(rate),
+        }
+
+    def _utilization(self, rate: float) -> float | None:
+        """None on a CPU and on a device without a known peak."""
+        if self._session.plan.target.accelerator == "cpu" or self.has_quantization:
+            return None
+        reduced = self._session.native.get("training.mixed_precision_param") == "bfloat16"
+        peak = peak_flops(self.device_memory_monitor.device_name, "bf16" if reduced else "fp32")
+        return rate / peak if peak else None
+
+    def _memory(self) -> int:
+        """Bytes: the device's largest allocation so far; TorchTitan begins anew with each of its own lines."""
+        if self._session.plan.target.accelerator == "cpu":
+            import resource
+
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        import torch
+
+        self._peak_memory = max(self._peak_memory, int(torch.cuda.max_memory_allocated()))
+        return self._peak_memory
+
+
+def has_loss(parallel: Any, schedule: str) -> bool:
+    """Whether this rank computes the loss: all do without a pipeline, else those of its last stage."""
+    if not parallel.pp_enabled:
+        return True
+    stage = parallel.get_mesh("pp").get_local_rank()
+    return bool(stage == (0 if schedule == "ZBVZeroBubble" else parallel.pp - 1))
+
+
+def tokens_per_step(session: Any) -> int:
+    """Of all ranks together."""
+    from primus_backend_torchtitan.host.schema import schema_for
+    from primus_backend_torchtitan.rank.samples import global_batch
+
+    values = {**schema_for(session.plan.target.library_version).defaults, **session.native}
+    return int(global_batch(values, session.plan.target.world_size) * values["training.seq_len"])

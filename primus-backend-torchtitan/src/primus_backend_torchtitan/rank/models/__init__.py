@@ -1,0 +1,1 @@
+"""Models that are built from the portable parameters of an architecture."""
