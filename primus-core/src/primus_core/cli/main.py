@@ -18,10 +18,11 @@ Command = Callable[[Sequence[str], Mapping[str, str]], int]
 
 COMMANDS = {
     "run": "train a model from an experiment file",
+    "config": "know what an experiment file means: show, explain, diff, validate, schema, init",
+    "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",
     "patches": "list what a run would patch in the library's code, and why",
     "plugins": "list the installed plugins",
-    "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",
     "direct": "`direct [options] -- COMMAND`, on this host with torchrun",
 }
@@ -98,7 +99,12 @@ def _split(arguments: list[str]) -> tuple[set[str], list[str]]:
 
 
 def _usage() -> str:
-    return _USAGE.format(commands="\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items()))
+    return _USAGE.format(commands=usage_of(COMMANDS))
+
+
+def usage_of(commands: Mapping[str, str]) -> str:
+    """One line for each command."""
+    return "\n".join(f"  {name:<10}{text}" for name, text in commands.items())
 
 
 def find_command(name: str) -> Command:

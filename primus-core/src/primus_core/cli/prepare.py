@@ -13,6 +13,8 @@ from primus_core import discovery
 from primus_core.cli.arguments import parse_env
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment
+from primus_core.explain.resolved import settled
+from primus_core.explain.vocabulary import vocabulary
 from primus_core.outcome import Finding
 from primus_core.pipeline import Scope, judge
 from primus_core.plan import RunPlan, Submission
@@ -28,6 +30,8 @@ class Prepared:
     """A plan that may start: no check found an error."""
 
     plan: RunPlan
+    resolved: Experiment | None
+    """The plan's experiment, written so that it means the same in another shell."""
     submission: Submission
     warnings: tuple[Finding, ...]
     env: Mapping[str, str]
@@ -51,10 +55,12 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     raise_all(judged.failures)
     if judged.plan is None:
         raise RuntimeError("nothing is wrong and there is no plan")
-    secrets = secret_env(experiment, request)
+    plan, secrets = judged.plan, secret_env(experiment, request)
+    words = vocabulary(judged.hosts, plan.target.library_version)
     return Prepared(
-        plan=judged.plan,
-        submission=judged.hosts.launch(judged.plan.job),
+        plan=plan,
+        resolved=settled(plan.experiment, words) if plan.experiment else None,
+        submission=judged.hosts.launch(plan.job),
         warnings=judged.warnings,
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),

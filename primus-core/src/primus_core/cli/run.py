@@ -42,8 +42,8 @@ def _write(prepared: Prepared) -> None:
     rundir = RunDir(Path(plan.run_dir))
     try:
         write_atomic(rundir.plan, to_json(plan))
-        if plan.experiment:
-            write_atomic(rundir.resolved, dump_experiment(plan.experiment))
+        if prepared.resolved:
+            write_atomic(rundir.resolved, dump_experiment(prepared.resolved))
         rundir.point_latest()
     except OSError as error:
         raise RunError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import field, frozen
 
 from primus_core.contract.specs import HostSpec, RankContext, RankSpec
@@ -11,6 +13,8 @@ from primus_core.experiment import Experiment, Module, Value
 from primus_core.hooks.findings import as_finding, in_order
 from primus_core.hooks.registry import Registry
 from primus_core.outcome import Finding, PatchReport, Where
+from primus_core.parameters import Schema
+from primus_core.parameters.foreign import ForeignKeys
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
 
 
@@ -47,6 +51,21 @@ class HostPlugins:
                 remedy="Install it, or set `backend_version:` to the version that the ranks will have.",
             )
         return version
+
+    def schema(self, version: str) -> Schema | None:
+        """The parameters that the back end takes for a version of its library.
+
+        Its module says so with a function ``schema_for(version)``; None where it has none.
+        """
+        find = self._registry.declared("primus.backends", "schema_for")
+        found = find(version) if callable(find) else None
+        return found if isinstance(found, Schema) else None
+
+    def foreign_keys(self) -> ForeignKeys:
+        """The parameters of other products that the back end knows: its module's ``foreign_keys()``, if it has one."""
+        find = self._registry.declared("primus.backends", "foreign_keys")
+        found = find() if callable(find) else {}
+        return found if isinstance(found, Mapping) else {}
 
     def launch(self, job: Job) -> Submission:
         """What the launcher asks core to start. Starts nothing."""

@@ -1,0 +1,129 @@
+"""What the commands of `primus config` share: options, and how an experiment is judged."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from primus_core import discovery
+from primus_core.cli.arguments import Parser
+from primus_core.cli.output import say
+from primus_core.cli.prepare import default_launcher, resolved
+from primus_core.errors import ConfigError, raise_all
+from primus_core.experiment import Experiment
+from primus_core.explain.vocabulary import Vocabulary, vocabulary
+from primus_core.log.redaction import Redactor
+from primus_core.pipeline import Judged, Scope, judge
+from primus_core.planning.accelerators import find_accelerators
+from primus_core.planning.assumed import meant
+from primus_core.planning.make import Request
+from primus_core.planning.secrets import secret_names
+
+
+def config_parser(command: str, description: str) -> Parser:
+    parser = Parser(prog=f"primus config {command}", description=description, allow_abbrev=False)
+    parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    return parser
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="set a parameter, as `primus run` would")
+
+
+def add_hardware(parser: argparse.ArgumentParser) -> None:
+    """What to judge for; without it, what the experiment implies."""
+    group = parser.add_argument_group(
+        "hardware to judge for",
+        "Without these: the accelerator that the experiment names or this host has, else a GPU (cuda), 8 on each node, "
+        "and the smallest number of nodes that holds the layout and divides the batch.",
+    )
+    group.add_argument("--accelerator", choices=("cpu", "cuda", "rocm"), help="what the ranks compute on")
+    group.add_argument("--nproc", type=int, metavar="N", help="ranks on each node")
+    group.add_argument("--nodes", type=int, metavar="N", help="nodes")
+
+
+@frozen(kw_only=True)
+class Asker:
+    """Answers questions about experiments with the options of one command line."""
+
+    args: argparse.Namespace
+    shell: Mapping[str, str]
+    plugins: discovery.Plugins
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, shell: Mapping[str, str]) -> Asker:
+        for option in ("nproc", "nodes"):
+            if getattr(args, option, None) is not None and getattr(args, option) < 1:
+                raise ConfigError(f"--{option} {getattr(args, option)}", remedy="give 1 or more")
+        return cls(args=args, shell=shell, plugins=discovery.scan())
+
+    def resolved(self, path: str) -> Experiment:
+        """The experiment of a file, under the overrides."""
+        return resolved(path, self.args, self.shell, self.plugins)
+
+    def judged(self, path: str, *, files: bool = False, strict: bool = False) -> Judged:
+        """The experiment of a file, with everything that is wrong with it.
+
+        Raises:
+            PrimusError: it cannot be resolved, or its back end cannot be loaded.
+        """
+        experiment = self.resolved(path)
+        return judge(experiment, self.plugins, self._scope(experiment, files=files, strict=strict))
+
+    def words(self, judged: Judged) -> Vocabulary:
+        """The names that the experiment's back end knows."""
+        version = judged.target.library_version if judged.target else judged.hosts.library_version()
+        return vocabulary(judged.hosts, version)
+
+    def tell(self, text: str, *experiments: Experiment) -> None:
+        """Print to standard output, without the values of secrets."""
+        asked = [{name: str(leaf.value) for name, leaf in one.env.items()} for one in experiments]
+        for env in (self.shell, *asked):
+            text = Redactor.of_environment(secret_names(env), env)(text)
+        say(text)
+
+    def _scope(self, experiment: Experiment, *, files: bool, strict: bool) -> Scope:
+        cpu = self.args.accelerator == "cpu" or _names_cpu(experiment)
+        return Scope(
+            request=Request(
+                launcher=default_launcher(plugin.name for plugin in self.plugins.of("primus.launchers")),
+                run_id="config",
+                ranks_per_node=self.args.nproc,
+                shell=self.shell,
+                cwd=os.getcwd(),
+            ),
+            found=meant(find_accelerators()),
+            accelerator=self.args.accelerator,
+            nodes=self.args.nodes or (1 if cpu and self.args.accelerator != "cuda" else None),
+            launcher=False,
+            preflight=False,
+            files=files,
+            strict=strict,
+        )
+
+
+def _names_cpu(experiment: Experiment) -> bool:
+    """Whether the experiment is for CPUs: such a run has the ranks that it asks for, on this host."""
+    return any(
+        module.params["accelerator"].value == "cpu"
+        for module in experiment.modules.values()
+        if "accelerator" in module.params
+    )
+
+
+def without_errors(judged: Judged) -> Judged:
+    """A judged experiment that has a translation and settings of the right type.
+
+    Raises:
+        PrimusError: it has none; what the checks of a plan found does not matter here.
+    """
+    raise_all(judged.errors)
+    return judged

@@ -1,0 +1,62 @@
+"""A resolved experiment whose file, loaded again, means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import evolve
+
+from primus_core.experiment import Experiment, Leaf, Module, Value
+from primus_core.explain.explanation import typed
+from primus_core.explain.vocabulary import Vocabulary
+
+
+def settled(experiment: Experiment, words: Vocabulary) -> Experiment:
+    """The experiment with typed values where they came from the environment or the command line.
+
+    There ``off`` may be a bool and ``1`` too, which in a file are text and a number.
+    """
+    options = {
+        section: {key: _settled(leaf, f"{section}.{key}", words) for key, leaf in leaves.items()}
+        for section, leaves in experiment.launchers.items()
+    }
+    modules = {name: _module(module, words) for name, module in experiment.modules.items()}
+    return evolve(experiment, launchers=options, modules=modules)
+
+
+def _module(module: Module, words: Vocabulary) -> Module:
+    return evolve(module, params={key: _settled(leaf, key, words) for key, leaf in module.params.items()})
+
+
+def _settled(leaf: Leaf, name: str, words: Vocabulary) -> Leaf:
+    parameter = words.parameter(name)
+    if parameter is None or leaf.value is None or not (leaf.variables or leaf.origin.layer == "command line"):
+        return leaf
+    value = typed(parameter, leaf)
+    return evolve(leaf, value=value, text=None) if repr(value) != repr(leaf.value) else leaf
+
+
+def as_json(experiment: Experiment) -> dict[str, Value]:
+    """The layout of an experiment file, with the parameters by their dotted names."""
+    names: dict[str, Value] = {
+        key: getattr(experiment, key) for key in ("work_group", "user_name", "exp_name", "workspace")
+    }
+    sections = {"platform": experiment.platform, "env": experiment.env, **experiment.launchers}
+    return {
+        **names,
+        **{section: _values(leaves) for section, leaves in sections.items() if leaves},
+        "modules": {name: _module_json(module) for name, module in experiment.modules.items()},
+    }
+
+
+def _module_json(module: Module) -> Value:
+    return {
+        "framework": module.framework,
+        "config": module.config,
+        "model": module.model,
+        "overrides": _values(module.params),
+    }
+
+
+def _values(leaves: Mapping[str, Leaf]) -> dict[str, Value]:
+    return {key: leaf.value for key, leaf in leaves.items()}
