@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import pytest
 
 from primus_core.experiment import Leaf
 from primus_core.resolve import resolve
+from tests.core.weights import parameter_count
 
+Params: TypeAlias = Callable[[str], Mapping[str, Leaf]]
 PRESETS = Path(str(files("primus_core") / "presets"))
 MODELS = PRESETS / "models"
 
@@ -80,18 +82,25 @@ HYBRIDS = {"mamba_370M", *(path.stem for path in MODELS.glob("zebra_llama_*.yaml
 TINY = {"llama_tiny"}
 
 
-def params(model: str, folder: Path) -> Mapping[str, Leaf]:
+@pytest.fixture(scope="module")
+def params(tmp_path_factory: pytest.TempPathFactory) -> Params:
     """What a preset says, trainer left out."""
-    (folder / "exp.yaml").write_text(EXPERIMENT.replace("MODEL", model))
-    experiment = resolve("exp.yaml", env={}, preset_dirs=lambda framework: [str(PRESETS)], cwd=str(folder))
-    found = experiment.modules["pre_trainer"].params
-    return {name: leaf for name, leaf in found.items() if leaf.origin.layer == "model"}
+    folder = tmp_path_factory.mktemp("experiment")
+
+    @cache
+    def read(model: str) -> Mapping[str, Leaf]:
+        (folder / "exp.yaml").write_text(EXPERIMENT.replace("MODEL", f"{model}.yaml"))
+        experiment = resolve("exp.yaml", env={}, preset_dirs=lambda framework: [str(PRESETS)], cwd=str(folder))
+        found = experiment.modules["pre_trainer"].params
+        return {name: leaf for name, leaf in found.items() if leaf.origin.layer == "model"}
+
+    return read
 
 
 @pytest.mark.parametrize("model", PUBLISHED)
-def test_a_preset_has_as_many_parameters_as_the_published_model(model: str, tmp_path: Path) -> None:
+def test_a_preset_has_as_many_parameters_as_the_published_model(model: str, params: Params) -> None:
     """The published number of parameters follows from the preset, to half a percent."""
-    value = {name: leaf.value for name, leaf in params(f"{model}.yaml", tmp_path).items()}
+    value = {name: leaf.value for name, leaf in params(model).items()}
     assert parameter_count(value) == pytest.approx(PUBLISHED[model] * 1e9, rel=5e-3)
 
 
@@ -101,9 +110,9 @@ def test_every_model_is_counted_or_excused() -> None:
 
 
 @pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS), *sorted(TINY)])
-def test_a_preset_is_whole_and_says_nothing_twice(model: str, tmp_path: Path) -> None:
+def test_a_preset_is_whole_and_says_nothing_twice(model: str, params: Params) -> None:
     """A model has its sizes, tokenizer and vocabulary, and no file repeats the value that a file under it has."""
-    found = params(f"{model}.yaml", tmp_path)
+    found = params(model)
     needed = {"num_layers", "hidden_size", "num_attention_heads", "vocab_size", "layernorm_epsilon", "tokenizer_type"}
     assert not needed - found.keys()
     for name, leaf in found.items():
@@ -113,79 +122,8 @@ def test_a_preset_is_whole_and_says_nothing_twice(model: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS)])
-def test_a_preset_tells_nothing_about_training(model: str, tmp_path: Path) -> None:
+def test_a_preset_tells_nothing_about_training(model: str, params: Params) -> None:
     """Layout, batch, length and schedule are the experiment's."""
     foreign = ("parallel", "batch", "train_", "lr", "recompute", "save", "load", "optimizer")
-    names = [name for name in params(f"{model}.yaml", tmp_path) if name.startswith(foreign) or "_parallel_" in name]
+    names = [name for name in params(model) if name.startswith(foreign) or "_parallel_" in name]
     assert names == []
-
-
-def parameter_count(of: Mapping[str, Any]) -> int:
-    """Weights of a decoder: embedding, output, and in each layer attention, feed-forward or experts, and two norms."""
-    hidden, layers = of["hidden_size"], of["num_layers"]
-    with_experts = layer_pattern(of.get("moe_layer_freq", 1), layers) if of.get("num_experts") else [False] * layers
-    linear = of.get("linear_attention_freq")
-    count = (1 + of["untie_embeddings_and_output_weights"]) * of["vocab_size"] * hidden + hidden
-    for index in range(layers):
-        mixer = delta_net(of) if linear and (index + 1) % linear else attention(of)
-        count += mixer + (experts(of) if with_experts[index] else feed_forward(of, of["ffn_hidden_size"])) + 2 * hidden
-    return int(count)
-
-
-def layer_pattern(freq: int | str, layers: int) -> list[bool]:
-    """Which layers have experts: every N-th, or as a sum of repeated lists in text."""
-    if isinstance(freq, int):
-        return [index % freq == 0 for index in range(layers)]
-    whole = re.fullmatch(r"\((.*)\)(?:\*(\d+))?", freq)
-    assert whole, freq
-    parts = re.findall(r"\[([01])\](?:\*(\d+))?", whole[1])
-    pattern = [one == "1" for one, times in parts for _ in range(int(times or 1))] * int(whole[2] or 1)
-    assert len(pattern) == layers
-    return pattern
-
-
-def attention(of: Mapping[str, Any]) -> int:
-    if of.get("multi_latent_attention"):
-        return latent_attention(of)
-    hidden, heads = of["hidden_size"], of["num_attention_heads"]
-    size = of.get("kv_channels") or hidden // heads
-    query, groups = heads * size, of["num_query_groups"] if of["group_query_attention"] else heads
-    incoming = query * (1 + of.get("attention_output_gate", False)) + 2 * groups * size
-    count = hidden * incoming + query * hidden
-    count += incoming if of["add_bias_linear"] or of.get("add_qkv_bias") else 0
-    count += hidden if of["add_bias_linear"] else 0
-    count += heads if of.get("softmax_type") == "learnable" else 0
-    return int(count + (2 * size if of.get("qk_layernorm") else 0))
-
-
-def latent_attention(of: Mapping[str, Any]) -> int:
-    hidden, heads = of["hidden_size"], of["num_attention_heads"]
-    keys_rank, queries_rank = of["kv_lora_rank"], of.get("q_lora_rank")
-    plain, positions, values = of["qk_head_dim"], of["qk_pos_emb_head_dim"], of["v_head_dim"]
-    query = heads * (plain + positions)
-    queries = (hidden + query + 1) * queries_rank if queries_rank else hidden * query
-    keys = hidden * (keys_rank + positions) + keys_rank * (heads * (plain + values) + 1)
-    return int(queries + keys + heads * values * hidden)
-
-
-def delta_net(of: Mapping[str, Any]) -> int:
-    """Gated delta net: projections of queries, keys, values, gate and two numbers a head; convolution; output."""
-    hidden, value_heads = of["hidden_size"], of["linear_num_value_heads"]
-    keys = of["linear_num_key_heads"] * of["linear_key_head_dim"]
-    values = value_heads * of["linear_value_head_dim"]
-    incoming = hidden * (2 * keys + 2 * values + 2 * value_heads)
-    convolution = (2 * keys + values) * of["linear_conv_kernel_dim"]
-    return int(incoming + convolution + 2 * value_heads + of["linear_value_head_dim"] + values * hidden)
-
-
-def feed_forward(of: Mapping[str, Any], inner: int) -> int:
-    inputs = 1 + bool(of["swiglu"] or of.get("quick_geglu"))
-    biases = inputs * inner + of["hidden_size"] if of["add_bias_linear"] else 0
-    return int((inputs + 1) * of["hidden_size"] * inner + biases)
-
-
-def experts(of: Mapping[str, Any]) -> int:
-    number, shared = of["num_experts"], of.get("moe_shared_expert_intermediate_size")
-    routed = number * feed_forward(of, of.get("moe_ffn_hidden_size") or of["ffn_hidden_size"])
-    gate = of["hidden_size"] if of.get("moe_shared_expert_gate") else 0
-    return int(number * of["hidden_size"] + routed + gate + (feed_forward(of, shared) if shared else 0))
