@@ -18,7 +18,7 @@ import pytest
 from primus_core.errors import ConfigError, ErrorGroup, ExitCode
 from primus_core.experiment import Leaf, Origin, Value
 from primus_core.plan import Settings, Task
-from primus_core.planning.datafiles import data_task
+from primus_core.planning.datafiles import check_data_names, data_task
 from primus_core.planning.datatokenizers import TokenizerChoice
 from primus_core.planning.datavocabulary import tokenizer_size
 
@@ -423,3 +423,36 @@ def test_the_host_side_loads_no_numpy() -> None:
         " or ('primus_core.data' in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def names(**params: Value) -> list[str]:
+    """What is wrong with data parameters before any file is looked at."""
+    leaves = {key: Leaf(value=value, origin=Origin(file="exp.yaml", line=3)) for key, value in params.items()}
+    try:
+        check_data_names(leaves)
+    except ErrorGroup as group:
+        return [str(error) for error in group.errors]
+    except ConfigError as error:
+        return [str(error)]
+    return []
+
+
+def test_names_of_data_are_checked_without_files() -> None:
+    """Paths that do not exist are not looked at; contradictions and unknown tokenizers are told, all at once."""
+    hub = {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": "/nope/tokenizer.json"}
+    assert names(train_data_path=["/nope/a.txt", 0.5], **hub) == []
+    assert names() == []
+    assert names(mock_data=True, tokenizer_type="HuggingFaceTokenizer") == []
+    assert names(mock_data=True, train_data_path="x", tokenizer_type=BYTES) == [
+        "exp.yaml:3: mock_data and train_data_path are both set"
+    ]
+    found = names(train_data_path=[True], valid_data_path={"a": 1}, tokenizer_type="ByteLevelTokeniser")
+    assert found == [
+        "exp.yaml:3: train_data_path is not a path or a list of paths",
+        "exp.yaml:3: valid_data_path is not a path or a list of paths",
+        "exp.yaml:3: tokenizer_type ByteLevelTokeniser is not known",
+    ]
+    assert names(train_data_path="x", tokenizer_type="Llama3Tokenizer") == [
+        "exp.yaml:3: Llama3Tokenizer needs a tokenizer_model"
+    ]
+    assert "is set and train_data_path is not" in names(valid_data_path="x", tokenizer_type=BYTES)[0]

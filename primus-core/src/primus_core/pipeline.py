@@ -13,7 +13,7 @@ from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
 from primus_core.plan import Accelerator, RunPlan, Settings, Target, Task, Translation
 from primus_core.planning.accelerators import Found
-from primus_core.planning.datafiles import data_task
+from primus_core.planning.datafiles import check_data_names, data_task
 from primus_core.planning.launcheroptions import check_sections
 from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
@@ -107,7 +107,7 @@ class _Judge:
         self._try(lambda: refuse_secrets(self.experiment, self._variables()))
         target = self._try(lambda: self._target(settings))
         target, translation = self._translated(target) if target else (None, None)
-        data = self._try(lambda: self._data(settings)) if translation and self.scope.files else None
+        data = self._try(lambda: self._data(settings)) if translation else None
         plan = self._plan(target, settings, translation, data or ()) if target and translation else None
         findings = self._findings(sections, translation, plan)
         return Judged(
@@ -158,6 +158,9 @@ class _Judge:
         return translation
 
     def _data(self, settings: Settings) -> tuple[Task, ...]:
+        if not self.scope.files:
+            check_data_names(self.module.params)
+            return ()
         task = data_task(self.module.params, settings, self.scope.request.cwd, self.experiment.workspace)
         return (task,) if task else ()
 

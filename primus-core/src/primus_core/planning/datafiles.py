@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 
@@ -11,7 +12,7 @@ from primus_core.errors import ConfigError, PrimusError, raise_all
 from primus_core.experiment import Leaf, Value
 from primus_core.plan import Settings, Task
 from primus_core.planning.datasources import Source, find_sources, has_glob, looks_present
-from primus_core.planning.datatokenizers import choose_tokenizer
+from primus_core.planning.datatokenizers import check_tokenizer_names, choose_tokenizer
 from primus_core.planning.datavocabulary import check_vocabulary
 
 ENTRY = "primus_core.data.prepare:run"
@@ -42,9 +43,7 @@ def data_task(params: Mapping[str, Leaf], settings: Settings, cwd: str, workspac
         ConfigError: no data is named, a path is unusable, or the tokenizer does not fit; ``ErrorGroup`` for several.
     """
     keys = _data_keys(params)
-    if _value(params, "mock_data") is True:
-        if keys:
-            raise _both(params, "mock_data", next(iter(keys.values())))
+    if not keys:
         return None
     text_field = str(settings.values.get("text_field") or "text")
     splits = _splits(params, keys, cwd, text_field)
@@ -67,6 +66,27 @@ def data_task(params: Mapping[str, Leaf], settings: Settings, cwd: str, workspac
     )
 
 
+def check_data_names(params: Mapping[str, Leaf]) -> None:
+    """What is wrong with a module's data parameters whatever files there are; looks at none.
+
+    A module that names no data is none of its business: the back end tells everything that is missing at once.
+
+    Raises:
+        ConfigError: two parameters contradict each other, or one has a value of no use; ``ErrorGroup`` for several.
+    """
+    named = [key for key in (*_SPLITS.values(), "data_path") if _value(params, key) not in (None, "", [])]
+    checks: list[Callable[[], object]] = [functools.partial(check_tokenizer_names, params)]
+    if named:
+        checks[:0] = [lambda: _data_keys(params), *(functools.partial(_check_items, n, params[n]) for n in named)]
+    errors: list[PrimusError] = []
+    for check in checks:
+        try:
+            check()
+        except ConfigError as error:
+            errors.append(error)
+    raise_all(errors)
+
+
 def _to_arguments(item: Weighted) -> Value:
     source = item.source
     return {"kind": source.kind, "weight": item.weight, "files": list(source.files), "scanned": source.scanned}
@@ -78,7 +98,7 @@ def _value(params: Mapping[str, Leaf], key: str) -> Value:
 
 
 def _data_keys(params: Mapping[str, Leaf]) -> dict[str, str]:
-    """The parameter that names the data of each split, for the splits that have some.
+    """The parameter that names the data of each split, for the splits that have some; none for made-up data.
 
     Raises:
         ConfigError: two parameters name the same data, or the training data is missing.
@@ -88,6 +108,8 @@ def _data_keys(params: Mapping[str, Leaf]) -> dict[str, str]:
         if keys:
             raise _both(params, "data_path", next(iter(keys.values())))
         keys = {"train": "data_path"}
+    if keys and _value(params, "mock_data") is True:
+        raise _both(params, "mock_data", next(iter(keys.values())))
     if keys or _value(params, "mock_data") is True:
         _refuse_valid_alone(params, keys)
         return keys
@@ -181,17 +203,24 @@ def _no_blend(key: str, leaf: Leaf, why: str) -> ConfigError:
     )
 
 
+def _check_items(key: str, leaf: Leaf) -> None:
+    value = leaf.value
+    if isinstance(value, str) or (isinstance(value, list) and all(type(item) in (str, int, float) for item in value)):
+        return
+    raise ConfigError(f"{key} is not a path or a list of paths", where=str(leaf.origin), why=f"it is {value!r}")
+
+
 def _items(key: str, leaf: Leaf, cwd: str) -> list[Value]:
     """The elements of a data path; one text may hold several, separated by blanks, as on Megatron's command line."""
+    _check_items(key, leaf)
     value = leaf.value
     if isinstance(value, str):
         text = value.strip()
         parts = text.split()
         several = not looks_present(text, cwd) and any(_number(p) is not None or looks_present(p, cwd) for p in parts)
         return list(parts) if several else [text]
-    if isinstance(value, list) and not any(isinstance(item, bool | list | dict | None) for item in value):
-        return [item.strip() if isinstance(item, str) else item for item in value]
-    raise ConfigError(f"{key} is not a path or a list of paths", where=str(leaf.origin), why=f"it is {value!r}")
+    items = value if isinstance(value, list) else []
+    return [item.strip() if isinstance(item, str) else item for item in items]
 
 
 def _number(item: Value) -> float | None:

@@ -102,6 +102,24 @@ def choose_tokenizer(params: Mapping[str, Leaf], cwd: str, *, has_text: bool) ->
     return TokenizerChoice(type=name, family=family, model=model, special_tokens=bare is None or bare.value is not True)
 
 
+def check_tokenizer_names(params: Mapping[str, Leaf]) -> None:
+    """What is wrong with ``tokenizer_type`` and ``tokenizer_model`` whatever files there are.
+
+    Raises:
+        ConfigError: the type is unknown, lacks the model that it reads, or has one that it does not read.
+    """
+    name, mock = _text(params, "tokenizer_type"), params.get("mock_data")
+    if name is None or (mock is not None and mock.value is True):
+        return
+    where = str(params["tokenizer_type"].origin)
+    if name not in _FAMILIES:
+        raise _unknown(name, where)
+    if _FAMILIES[name] not in _FILES:
+        _refuse_model(params, name)
+    elif _text(params, "tokenizer_model") is None:
+        raise _no_model(name, where)
+
+
 def _refuse_model(params: Mapping[str, Leaf], name: str) -> None:
     """A model that was asked for after, or together with, a type that reads none would be ignored in silence."""
     given, kind = params.get("tokenizer_model"), params.get("tokenizer_type")
@@ -140,8 +158,7 @@ def _model(params: Mapping[str, Leaf], family: Family, name: str, where: str, cw
     given = _text(params, "tokenizer_model")
     wanted = _FILES[family]
     if given is None:
-        what = f"a {wanted}, a folder that holds one, or a hub id like meta-llama/Llama-3.1-8B"
-        raise ConfigError(f"{name} needs a tokenizer_model", where=where, remedy=f"set tokenizer_model to {what}")
+        raise _no_model(name, where)
     where = str(params["tokenizer_model"].origin)
     path = os.path.normpath(os.path.join(cwd, given))
     if os.path.isdir(path):
@@ -154,6 +171,11 @@ def _model(params: Mapping[str, Leaf], family: Family, name: str, where: str, cw
         remedy = "set tokenizer_type: SentencePieceTokenizer"
         raise ConfigError(f"{name} reads a tokenizer.json, and {path} is another format", where=where, remedy=remedy)
     return path
+
+
+def _no_model(name: str, where: str) -> ConfigError:
+    what = f"a {_FILES[_FAMILIES[name]]}, a folder that holds one, or a hub id like meta-llama/Llama-3.1-8B"
+    return ConfigError(f"{name} needs a tokenizer_model", where=where, remedy=f"set tokenizer_model to {what}")
 
 
 def _inside(folder: str, wanted: str, name: str, where: str) -> str:
