@@ -65,7 +65,6 @@ ONE_BACKEND = (
     "mamba_num_groups",
     "mamba_state_dim",
     "router_logit_softcapping",
-    "use_short_conv",
 )
 """Parameters of layers that only one library has, or none that we have: by the name that this library gives them."""
 

@@ -124,6 +124,6 @@ def test_a_preset_is_whole_and_says_nothing_twice(model: str, params: Params) ->
 @pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS)])
 def test_a_preset_tells_nothing_about_training(model: str, params: Params) -> None:
     """Layout, batch, length and schedule are the experiment's."""
-    foreign = ("parallel", "batch", "train_", "lr", "recompute", "save", "load", "optimizer")
+    foreign = ("parallel", "batch", "train_", "lr", "seq_length", "recompute", "save", "load", "optimizer")
     names = [name for name in params(model) if name.startswith(foreign) or "_parallel_" in name]
     assert names == []
