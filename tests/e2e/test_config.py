@@ -117,6 +117,18 @@ def test_show_settles_what_the_shell_spelled(
     assert config("show", "again.yaml").out == shown
 
 
+def test_show_needs_no_back_end(config: Config, experiment: Callable[..., str], tmp_path: Path) -> None:
+    """An experiment whose back end is not installed is resolved and shown; so is one of several modules."""
+    name = experiment()
+    text = (tmp_path / name).read_text()
+    module = text.partition("modules:\n")[2]
+    second = module.replace("pre_trainer:", "second:").replace("framework: megatron", "framework: other")
+    (tmp_path / name).write_text(text + second)
+    shown = config("show", name)
+    assert shown.code == 0, shown.err
+    assert "framework: other\n" in shown.out
+
+
 def test_show_keeps_out_what_was_taken_away(config: Config, experiment: Callable[..., str], tmp_path: Path) -> None:
     """A preset's parameter that the user unset does not come back with the resolved file."""
     name = experiment("exp.yaml", "clip_grad: !unset")
@@ -161,14 +173,18 @@ def test_secrets_are_shown_by_name(
 
 
 def test_show_refuses_a_secret_in_a_parameter(
-    config: Config, experiment: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    config: Config, experiment: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A parameter that holds the value of a secret is named, its value is not."""
+    """A parameter or a name that holds the value of a secret is named, its value is not."""
     monkeypatch.setenv("A_TOKEN", SECRET)
     name = experiment("exp.yaml", "wandb_project: x-${A_TOKEN}")
+    (tmp_path / name).write_text((tmp_path / name).read_text().replace("first", "${A_TOKEN}"))
     for answer in (config("show", name), config("explain", name, "wandb_project"), config("validate", name)):
         assert SECRET not in answer.out + answer.err
-    assert config("show", name).code == 2
+    answer = config("show", name)
+    assert answer.code == 2
+    assert "`wandb_project` holds the value of A_TOKEN" in answer.err
+    assert "`exp_name` holds the value of A_TOKEN" in answer.err
     assert config("validate", name).code == 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from primus_backend_torchtitan.host.legality import check_plan
-from primus_backend_torchtitan.host.schema import LIBRARY, check_version, shipped_versions
+from primus_backend_torchtitan.host.schema import LIBRARY, check_version, schema_for, shipped_versions
 from primus_backend_torchtitan.host.translate import translate
 from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
@@ -16,7 +16,7 @@ CONTRACT = 1
 FRAMEWORK = "torchtitan"
 LIBRARY_VERSIONS = shipped_versions()
 
-__all__ = ["FRAMEWORK", "LIBRARY", "LIBRARY_VERSIONS", "preflight_check", "translate_config"]
+__all__ = ["FRAMEWORK", "LIBRARY", "LIBRARY_VERSIONS", "preflight_check", "schema_for", "translate_config"]
 
 
 @host

@@ -56,7 +56,7 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     if judged.plan is None:
         raise RuntimeError("nothing is wrong and there is no plan")
     plan, secrets = judged.plan, secret_env(experiment, request)
-    words = vocabulary(judged.hosts, plan.target.library_version)
+    words = {judged.module.name: vocabulary(judged.hosts, plan.target.library_version)}
     return Prepared(
         plan=plan,
         resolved=settled(plan.experiment, words) if plan.experiment else None,

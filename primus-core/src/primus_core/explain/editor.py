@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -108,31 +109,33 @@ def _module(framework: str) -> Json:
 
 def _parameters(words: Vocabulary) -> Json:
     """Dotted names may be written with dots, or as maps in maps."""
-    properties: Json = {}
-    for name, row in words.foreign.items():
-        properties[name] = {"description": row.why, "deprecated": row.fate != "alias"}
-    for name, parameter in words.parameters.items():
-        properties[name] = _parameter(parameter)
-        _nest(properties, name.split("."), properties[name])
+    foreign = {name: {"description": row.why, "deprecated": row.fate != "alias"} for name, row in words.foreign.items()}
+    known = {name: _parameter(parameter) for name, parameter in words.parameters.items()}
     maps = [name for name, one in words.parameters.items() if one.type in ("map", "any")]
-    entries: Json = {f"^{name}\\.": {} for name in (*maps, *words.foreign)}
+    entries: Json = {f"^{re.escape(name)}\\.": {} for name in (*maps, *words.foreign)}
     return {
         "type": ["object", "null"],
         "description": "Parameters of the library, and Primus' own.",
-        "properties": properties,
+        "properties": {**foreign, **_nested(known), **{name: one for name, one in known.items() if "." in name}},
         "patternProperties": entries,
         "additionalProperties": False,
     }
 
 
-def _nest(properties: Json, path: list[str], schema: Json) -> None:
-    """Put a parameter into the maps that its dots stand for."""
-    for part in path[:-1]:
-        group = properties.setdefault(
-            part, {"type": ["object", "null"], "properties": {}, "additionalProperties": False}
-        )
-        properties = group.setdefault("properties", {})
-    properties[path[-1]] = schema
+def _nested(known: Mapping[str, Json]) -> Json:
+    """The schemas of one level of maps, from those of the dotted names below it."""
+    below: dict[str, dict[str, Json]] = {}
+    properties: Json = {}
+    for name, schema in known.items():
+        group, dot, rest = name.partition(".")
+        if dot:
+            below.setdefault(group, {})[rest] = schema
+        else:
+            properties[name] = schema
+    for group, schemas in below.items():
+        inside = {"type": ["object", "null"], "properties": _nested(schemas), "additionalProperties": False}
+        properties[group] = {"anyOf": [properties[group], inside]} if group in properties else inside
+    return properties
 
 
 def _parameter(parameter: Parameter) -> Json:

@@ -9,27 +9,33 @@ from attrs import evolve
 from primus_core.experiment import Experiment, Leaf, Module, Value
 from primus_core.explain.explanation import typed
 from primus_core.explain.vocabulary import Vocabulary
+from primus_core.parameters import Parameter
+from primus_core.planning.launcheroptions import launcher_schema
 
 
-def settled(experiment: Experiment, words: Vocabulary) -> Experiment:
+def settled(experiment: Experiment, words: Mapping[str, Vocabulary]) -> Experiment:
     """The experiment with typed values where they came from the environment or the command line.
 
     There ``off`` may be a bool and ``1`` too, which in a file are text and a number.
+
+    Args:
+        words: by name of a module, what its back end knows.
     """
     options = {
-        section: {key: _settled(leaf, f"{section}.{key}", words) for key, leaf in leaves.items()}
+        section: {
+            key: _settled(leaf, launcher_schema().parameters.get(f"{section}.{key}")) for key, leaf in leaves.items()
+        }
         for section, leaves in experiment.launchers.items()
     }
-    modules = {name: _module(module, words) for name, module in experiment.modules.items()}
+    modules = {name: _module(module, words[name]) for name, module in experiment.modules.items()}
     return evolve(experiment, launchers=options, modules=modules)
 
 
 def _module(module: Module, words: Vocabulary) -> Module:
-    return evolve(module, params={key: _settled(leaf, key, words) for key, leaf in module.params.items()})
+    return evolve(module, params={key: _settled(leaf, words.parameter(key)) for key, leaf in module.params.items()})
 
 
-def _settled(leaf: Leaf, name: str, words: Vocabulary) -> Leaf:
-    parameter = words.parameter(name)
+def _settled(leaf: Leaf, parameter: Parameter | None) -> Leaf:
     if parameter is None or leaf.value is None or not (leaf.variables or leaf.origin.layer == "command line"):
         return leaf
     value = typed(parameter, leaf)

@@ -50,6 +50,7 @@ def refuse_used(rundir: RunDir) -> None:
 
 
 def _written(experiment: Experiment) -> Iterator[tuple[str, Leaf]]:
+    yield from experiment.words.items()
     for module in experiment.modules.values():
         yield from module.params.items()
     for section, options in experiment.launchers.items():

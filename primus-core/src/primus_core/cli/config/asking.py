@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from primus_core import discovery
+from primus_core import discovery, hooks
 from primus_core.cli.arguments import Parser
 from primus_core.cli.output import say
 from primus_core.cli.prepare import default_launcher, resolved
-from primus_core.errors import ConfigError, raise_all
-from primus_core.experiment import Experiment
+from primus_core.errors import ConfigError, PrimusError, raise_all
+from primus_core.experiment import Experiment, Module
 from primus_core.explain.vocabulary import Vocabulary, vocabulary
 from primus_core.log.redaction import Redactor
 from primus_core.pipeline import Judged, Scope, judge
@@ -21,6 +21,7 @@ from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.assumed import meant
 from primus_core.planning.make import Request
 from primus_core.planning.secrets import secret_names
+from primus_core.planning.settings import core_schema
 
 
 def config_parser(command: str, description: str) -> Parser:
@@ -78,6 +79,14 @@ class Asker:
         experiment = self.resolved(path)
         return judge(experiment, self.plugins, self._scope(experiment, files=files, strict=strict))
 
+    def words_of(self, module: Module) -> Vocabulary:
+        """The names that a module's back end knows; none but core's where it cannot be loaded."""
+        try:
+            hosts = hooks.load_host(self.plugins, backend=module.framework, launcher=None, preflight=False)
+            return vocabulary(hosts, hosts.library_version(_text(module, "backend_version")))
+        except PrimusError:
+            return Vocabulary(parameters=core_schema().parameters)
+
     def words(self, judged: Judged) -> Vocabulary:
         """The names that the experiment's back end knows."""
         version = judged.target.library_version if judged.target else judged.hosts.library_version()
@@ -85,8 +94,7 @@ class Asker:
 
     def tell(self, text: str, *experiments: Experiment) -> None:
         """Print to standard output, without the values of secrets."""
-        asked = [{name: str(leaf.value) for name, leaf in one.env.items()} for one in experiments]
-        for env in (self.shell, *asked):
+        for env in (self.shell, *map(environment_of, experiments)):
             text = Redactor.of_environment(secret_names(env), env)(text)
         say(text)
 
@@ -110,6 +118,11 @@ class Asker:
         )
 
 
+def _text(module: Module, key: str) -> str | None:
+    leaf = module.params.get(key)
+    return leaf.value if leaf and isinstance(leaf.value, str) else None
+
+
 def _names_cpu(experiment: Experiment) -> bool:
     """Whether the experiment is for CPUs: such a run has the ranks that it asks for, on this host."""
     return any(
@@ -117,6 +130,11 @@ def _names_cpu(experiment: Experiment) -> bool:
         for module in experiment.modules.values()
         if "accelerator" in module.params
     )
+
+
+def environment_of(experiment: Experiment) -> dict[str, str]:
+    """What the experiment's ``env:`` sets, secrets included."""
+    return {name: str(leaf.value) for name, leaf in experiment.env.items()}
 
 
 def without_errors(judged: Judged) -> Judged:

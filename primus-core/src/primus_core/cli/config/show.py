@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from primus_core.cli.config.asking import Asker, add_format, add_hardware, add_overrides, config_parser
+from primus_core.cli.config.asking import Asker, add_format, add_overrides, config_parser, environment_of
 from primus_core.errors import ExitCode
 from primus_core.experiment import Experiment
 from primus_core.explain.leaves import origins
@@ -23,13 +23,12 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     add_overrides(parser)
     parser.add_argument("--origins", action="store_true", help="with the place that each value came from")
     add_format(parser)
-    add_hardware(parser)
     args = parser.parse_intermixed_args(argv)
     asker = Asker.of(args, env)
-    judged = asker.judged(args.experiment)
-    experiment = judged.experiment
-    refuse_secrets(experiment, env)
-    shown = settled(without_secrets(experiment), asker.words(judged))
+    experiment = asker.resolved(args.experiment)
+    refuse_secrets(experiment, {**env, **environment_of(experiment)})
+    words = {module.name: asker.words_of(module) for module in experiment.modules.values()}
+    shown = settled(without_secrets(experiment), words)
     text = _json(shown, args.origins) if args.format == "json" else dump_experiment(shown, origins=args.origins)
     asker.tell(text.rstrip("\n"), experiment)
     return ExitCode.OK
