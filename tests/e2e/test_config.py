@@ -146,7 +146,8 @@ def test_show_names_the_origin_of_each_value(config: Config, experiment: Callabl
     name = experiment()
     assert "      train_iters: 10  # exp.yaml:12 (overrides)\n" in config("show", name, "--origins").out
     assert "      train_iters: 20  # command line\n" in config("show", name, "train_iters=20", "--origins").out
-    told = json.loads(config("show", name, "--origins", "--format", "json").out)
+    told = json.loads(config("show", name, "--origins", "--format", "json", "lr=.inf").out, parse_constant=pytest.fail)
+    assert told["modules"]["pre_trainer"]["overrides"]["lr"] == ".inf"
     assert told["modules"]["pre_trainer"]["overrides"]["train_iters"] == 10
     assert told["origins"]["modules.pre_trainer.overrides.train_iters"] == {"at": "exp.yaml:12", "layer": "overrides"}
     assert told["origins"]["exp_name"] == {"at": "exp.yaml:3", "layer": "file"}
@@ -196,7 +197,11 @@ def test_explain_tells_everything_about_a_value(config: Config, experiment: Call
     name = experiment("exp.yaml", "norm_epsilon: ${EPS:1e-6}")
     told = config("explain", name, "norm_epsilon").out
     assert told.startswith("norm_epsilon: 1e-06\n")
-    for line in ("set at      exp.yaml:15 (overrides)", "from        ${EPS}", "megatron    layernorm_epsilon = 1e-06"):
+    for line in (
+        "set at      exp.yaml:15 (overrides)",
+        "from        ${EPS} (not set: its default)",
+        "megatron    layernorm_epsilon = 1e-06",
+    ):
         assert f"  {line}\n" in told
     told = config("explain", name, "lr", "lr=2e-3").out
     assert "  set at      command line (command line)\n" in told
@@ -320,6 +325,17 @@ def test_validate_tells_all_problems_of_all_files(
         "absent.yaml: 1 error",
     ]
     assert config("validate", good).code == 0
+
+
+def test_validate_goes_on_after_an_error(config: Config, experiment: Callable[..., str]) -> None:
+    """Errors of launchers' options, core's parameters, the library's and secrets' are told together, each once."""
+    top = "env: {A_KEY: hidden-secret}\ndirect: {gpus_per_node: many}\n"
+    name = experiment("bad.yaml", "log_backups: few", "lr: fast", "wandb_project: hidden-secret", top=top)
+    lines = [line for line in config("validate", name).out.splitlines() if ": error: " in line]
+    assert [line.partition(": error: ")[0] for line in lines] == [
+        "bad.yaml:2",
+        *(f"bad.yaml:{n}" for n in (17, 19, 18)),
+    ]
 
 
 def test_validate_as_json(config: Config, experiment: Callable[..., str]) -> None:

@@ -17,7 +17,7 @@ from primus_core.planning.datafiles import check_data_names, data_task
 from primus_core.planning.launcheroptions import check_sections
 from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
-from primus_core.planning.nodes import nodes_for
+from primus_core.planning.nodes import layout_asked, nodes_for
 from primus_core.planning.patchorder import check_patches
 from primus_core.planning.refusals import refuse_secrets
 from primus_core.planning.settings import core_schema, core_settings
@@ -105,7 +105,10 @@ class _Judge:
         sections = self._try(lambda: check_sections(self.experiment, self.scope.request.launcher)) or ()
         settings = self._try(lambda: core_settings(self.module)) or Settings(values=core_schema().defaults)
         self._try(lambda: refuse_secrets(self.experiment, self._variables()))
-        target = self._try(lambda: self._target(settings))
+        library = self._try(lambda: self.hosts.library_version(settings["backend_version"]))
+        target = self._try(lambda: self._target(settings, library)) if library else None
+        if library and target is None:
+            self._tell_names_and_types(library)
         target, translation = self._translated(target) if target else (None, None)
         data = self._try(lambda: self._data(settings)) if translation else None
         plan = self._plan(target, settings, translation, data or ()) if target and translation else None
@@ -121,14 +124,20 @@ class _Judge:
             findings=findings,
         )
 
+    def _tell_names_and_types(self, library: str) -> None:
+        """Errors of the parameters where the ranks are not known: any target finds those."""
+        target = Target(accelerator="cuda", library_version=library, ranks_per_node=1)
+        self._try(lambda: self.hosts.translate_config(self.experiment, self.module, target))
+
     def _translated(self, target: Target) -> tuple[Target, Translation | None]:
         """The translation, and the target with its number of nodes, which may follow from the layout."""
-        translation = self._try(lambda: self._translation(target))
-        if translation is None or self.scope.nodes is not None:
-            return target, translation
-        nodes = nodes_for(translation.layout, target.ranks_per_node)
-        if nodes == target.nodes:
-            return target, translation
+        if self.scope.nodes is not None:
+            return target, self._try(lambda: self._translation(target))
+        guess = evolve(target, nodes=nodes_for(layout_asked(self.module.params), target.ranks_per_node))
+        translation = self._try(lambda: self._translation(guess))
+        nodes = nodes_for(translation.layout, target.ranks_per_node) if translation else guess.nodes
+        if nodes == guess.nodes:
+            return guess, translation
         wanted = evolve(target, nodes=nodes)
         return wanted, self._try(lambda: self._translation(wanted))
 
@@ -144,10 +153,9 @@ class _Judge:
     def _variables(self) -> dict[str, str]:
         return {**self.scope.request.shell, **secret_env(self.experiment, self.scope.request)}
 
-    def _target(self, settings: Settings) -> Target:
+    def _target(self, settings: Settings, library: str) -> Target:
         if self.scope.accelerator:
             settings = Settings(values={**settings.values, "accelerator": self.scope.accelerator})
-        library = self.hosts.library_version(settings["backend_version"])
         target = make_target(self.experiment, settings, self.scope.request, self.scope.found, library)
         return evolve(target, nodes=self.scope.nodes or 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from attrs import evolve
@@ -11,6 +12,7 @@ from primus_core.explain.explanation import typed
 from primus_core.explain.vocabulary import Vocabulary
 from primus_core.parameters import Parameter
 from primus_core.planning.launcheroptions import launcher_schema
+from primus_core.yamlfile import written
 
 
 def settled(experiment: Experiment, words: Mapping[str, Vocabulary]) -> Experiment:
@@ -65,4 +67,13 @@ def _module_json(module: Module) -> Value:
 
 
 def _values(leaves: Mapping[str, Leaf]) -> dict[str, Value]:
-    return {key: leaf.value for key, leaf in leaves.items()}
+    return {key: _jsonable(leaf.value) for key, leaf in leaves.items()}
+
+
+def _jsonable(value: Value) -> Value:
+    """Infinity and NaN, which JSON does not have, as the texts that YAML writes for them."""
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _jsonable(item) for key, item in value.items()}
+    return written(value) if isinstance(value, float) and not math.isfinite(value) else value

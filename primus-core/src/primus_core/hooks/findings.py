@@ -43,7 +43,8 @@ def as_finding(info: PluginInfo, error: PrimusError, cause: Cause | None = None)
         check=info.name,
         severity="error",
         summary=error.what,
-        evidence=": ".join(filter(None, (error.where, error.why))),
+        evidence=error.why,
         remedy=error.remedy,
+        where=error.where,
         cause=cause or _CAUSES[error.exit_code],
     )

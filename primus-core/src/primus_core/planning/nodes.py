@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from primus_core.experiment import Leaf
 from primus_core.plan import Layout
 
 _MOST_NODES = 4096
@@ -23,6 +25,26 @@ def nodes_for(layout: Layout, ranks_per_node: int) -> int:
         if _divides_batch(layout, nodes * ranks_per_node):
             return nodes
     return fewest
+
+
+def layout_asked(params: Mapping[str, Leaf]) -> Layout:
+    """The layout as far as portable names tell it, before any translation; a back end may know better."""
+    tensor = _whole(params, "tensor_model_parallel_size", 1)
+    batch = params.get("global_batch_size")
+    return Layout(
+        tensor=tensor,
+        pipeline=_whole(params, "pipeline_model_parallel_size", 1),
+        context=_whole(params, "context_parallel_size", 1),
+        expert=_whole(params, "expert_model_parallel_size", 1),
+        expert_tensor=_whole(params, "expert_tensor_parallel_size", tensor),
+        micro_batch_size=_whole(params, "micro_batch_size", 1),
+        global_batch_size=_whole(params, "global_batch_size", 1) if batch and batch.value is not None else None,
+    )
+
+
+def _whole(params: Mapping[str, Leaf], key: str, default: int) -> int:
+    value = params[key].value if key in params else default
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def _divides_batch(layout: Layout, world: int) -> bool:

@@ -26,32 +26,37 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     asker = Asker.of(args, env)
     judged = asker.judged(args.experiment)
     explanation = explain(judged, asker.words(judged), args.key)
-    text = to_json(explanation) if args.format == "json" else "\n".join(_lines(explanation, judged))
+    text = to_json(explanation) if args.format == "json" else "\n".join(_lines(explanation, judged, env))
     asker.tell(text.rstrip("\n"), judged.experiment)
     return ExitCode.OK
 
 
-def _lines(told: Explanation, judged: Judged) -> Iterator[str]:
+def _lines(told: Explanation, judged: Judged, env: Mapping[str, str]) -> Iterator[str]:
     note = f"  (set as {told.spelled})" if told.spelled else "" if told.set_by else "  (nobody set it)"
     yield f"{told.key}: {written(told.value)}{note}"
-    for name, text in (*_sources(told, judged), *_fate(told, judged), *_parameter(told.parameter)):
+    for name, text in (*_sources(told, judged, env), *_fate(told, judged), *_parameter(told.parameter)):
         yield f"  {name:<12}{text}"
 
 
-def _sources(told: Explanation, judged: Judged) -> Iterator[tuple[str, str]]:
+def _sources(told: Explanation, judged: Judged, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     step = told.set_by
     if step:
         yield "set at", f"{step.origin} ({step.layer})"
         if step.text is not None and written(step.value, step.text) != written(told.value):
             yield "written as", written(step.value, step.text)
         if step.variables:
-            yield "from", ", ".join(f"${{{name}}}" for name in step.variables)
+            yield "from", ", ".join(f"${{{name}}}{_absence(name, env)}" for name in step.variables)
     for below in told.overrode:
         yield "overrode", f"{written(below.value, below.text)}, {below.origin} ({below.layer}){_from(below)}"
     if told.unset_at:
         yield "taken away", f"{told.unset_at} (!unset)"
     if not step:
         yield "to set it", f"{told.path} in {judged.experiment.file}"
+
+
+def _absence(name: str, env: Mapping[str, str]) -> str:
+    known = name in env or name == "PRIMUS_STDLIB"  # which resolving an experiment sets itself
+    return "" if known else " (not set: its default)"
 
 
 def _from(step: Step) -> str:
