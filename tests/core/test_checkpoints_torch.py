@@ -170,6 +170,7 @@ SIDECAR = Sidecar(
     distributed_optimizer=None,
     tokens=1 << 40,
     facts={"num_layers": 2},
+    files=(".metadata", "__0_0.distcp"),
     tensors={"w": Tensor((2, 3), "bfloat16"), "scalar": Tensor((), "float32")},
 )
 

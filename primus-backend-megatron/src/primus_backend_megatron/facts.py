@@ -7,7 +7,8 @@ rank's ``model_optim_rng.pt``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def read_facts(checkpoint: Checkpoint) -> Facts:
     """
     folder = checkpoint.folder
     sidecar = read_sidecar(folder / MARKER)
-    if sidecar is not None:
+    if sidecar is not None and sidecar.tensors:
         return _of_sidecar(sidecar, folder)
     if is_dcp(folder):
         return _of_metadata(folder, read_metadata(folder))
@@ -131,26 +132,33 @@ def _of_sidecar(sidecar: Sidecar, folder: Path) -> Facts:
         arguments=sidecar.facts,
         tensors=sidecar.tensors,
         step=sidecar.step,
-        lost=() if sidecar.format != "torch_dist" or is_dcp(folder) else (".metadata",),
+        lost=_lost(folder, sidecar.files),
     )
 
 
 def _of_metadata(folder: Path, metadata: Metadata) -> Facts:
+    form = "torch_dist" if (folder / "metadata.json").is_file() else "torch_dcp"
+    if lost := _lost(folder, metadata.files):
+        return Facts(format=form, lost=lost)
     common = _common(folder, metadata)
     arguments = _attributes(common.get("args"))
     content = common.get("content_metadata")
     sharding = content.get("distrib_optim_sharding_type") if isinstance(content, dict) else None
     has_optimizer = any(name.startswith(_OPTIMIZER) for name in (*metadata.tensors, *metadata.objects))
     return Facts(
-        format="torch_dist" if (folder / "metadata.json").is_file() else "torch_dcp",
+        format=form,
         layout=layout_of(arguments),
         optimizer=has_optimizer,
         distributed_optimizer=_sharding(sharding, arguments),
         arguments=arguments,
         tensors={name: tensor for name, tensor in metadata.tensors.items() if is_weight(name)},
         step=_step(common.get("iteration")),
-        lost=tuple(sorted(file for file in metadata.files if not (folder / file).is_file())),
     )
+
+
+def _lost(folder: Path, files: Iterable[str]) -> tuple[str, ...]:
+    """By one look at the folder: there is a file or two for each rank."""
+    return tuple(sorted(set(files) - set(os.listdir(folder))))
 
 
 def _sharding(told: Any, arguments: Mapping[str, Any]) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import Namespace
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from primus_backend_megatron.checkpoints import checkpoint_folder
+from primus_backend_megatron.checkpoints import MARKER, checkpoint_folder
 from primus_backend_megatron.facts import ARGUMENTS, is_weight, layout_of, optimizer_kind
 from primus_backend_megatron.rank.session import CURRENT
 from primus_core.checkpoints.dcp import is_dcp
@@ -20,7 +21,7 @@ LIBRARY = "megatron-core"
 
 def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
     """The sidecar of a checkpoint whose other files are written."""
-    values = vars(args)
+    values, folder = vars(args), checkpoint_folder(save, iteration)
     session = CURRENT.get(None)
     return Sidecar(
         step=iteration,
@@ -34,7 +35,8 @@ def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
         distributed_optimizer=optimizer_kind(values),
         tokens=args.consumed_train_samples * args.seq_length,
         facts={name: values[name] for name in ARGUMENTS},
-        tensors=_weights(checkpoint_folder(save, iteration)),
+        files=tuple(sorted(name for name in os.listdir(folder) if name != MARKER)),
+        tensors=_weights(folder),
     )
 
 

@@ -40,6 +40,8 @@ class Sidecar:
     """Trained on until then, global."""
     facts: Mapping[str, object] = field(factory=dict)
     """The library's own parameters that decide whether the checkpoint fits a model."""
+    files: tuple[str, ...] = ()
+    """Names of the checkpoint's own files and folders, by which an incomplete copy is known."""
     tensors: Mapping[str, Tensor] = field(factory=dict)
     """Global shapes and types of the weights, by the library's names; empty where the library has no global ones."""
 
@@ -92,6 +94,7 @@ def _parsed(content: dict[str, Any]) -> Sidecar:
         distributed_optimizer=None if optimizer is None else str(optimizer),
         tokens=int(content["tokens"]),
         facts=dict(content["facts"]),
+        files=tuple(map(str, content["files"])),
         tensors={
             name: Tensor(tuple(map(int, shape)), str(dtype)) for name, (dtype, *shape) in content["tensors"].items()
         },

@@ -29,6 +29,12 @@ def check_checkpoint(case: Case, *, auto_continue: bool) -> Iterator[Finding]:
         return
     try:
         choice = choose(_wish(case, auto_continue))
+    except OSError as error:
+        why, remedy = f"{error.strerror}: {error.filename}", "give this user the right to read it"
+        yield finding(
+            case, "checkpoint", "the checkpoint to start from cannot be looked at", ("load",), remedy, why=why
+        )
+        return
     except Missing as missing:
         keys = dict.fromkeys((missing.parameter, "load" if case.values["load"] else "pretrained_checkpoint"))
         yield finding(case, "checkpoint", missing.what, keys, missing.remedy, why=missing.why)
@@ -45,7 +51,7 @@ def _judge(case: Case, choice: Choice, checkpoint: Checkpoint) -> Iterator[Findi
         yield _forbidden(subject, forbidden)
     except Unknown as unknown:
         yield _unknown(subject, unknown)
-    except Unreadable as unreadable:
+    except (Unreadable, OSError) as unreadable:
         yield _unreadable(subject, unreadable)
     else:
         hindrance = _lost(subject, facts) or check_layout(subject, facts)
@@ -79,7 +85,7 @@ def _forbidden(subject: Subject, forbidden: Forbidden) -> Finding:
     return subject.finding("checkpoint-trust", f"{subject.folder} is not safe to load", why, remedy)
 
 
-def _unreadable(subject: Subject, unreadable: Unreadable) -> Finding:
+def _unreadable(subject: Subject, unreadable: Exception) -> Finding:
     remedy = "copy the checkpoint again, or start from another one with load_step"
     return subject.finding("checkpoint-damage", f"{subject.folder} cannot be read", str(unreadable), remedy)
 
