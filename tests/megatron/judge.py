@@ -1,4 +1,8 @@
-"""What Megatron's own validation says: one JSON line ``{"native", "ranks"}`` each in, a list of refusals out."""
+"""What Megatron's own validation says: one JSON line ``{"native", "ranks"}`` each in, a list of refusals out.
+
+A line may have an ``"environment"`` of the ranks. With ``--transformer-engine`` Megatron finds Transformer Engine's
+version and fused functions, as on a GPU; it only asks whether they are there.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import contextlib
 import copy
 import io
 import json
+import os
 import sys
 from argparse import Namespace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -29,24 +34,46 @@ def main() -> None:
         import torch
 
         # Megatron asks for the generation of the GPU before it checks anything else.
-        torch.cuda.get_device_properties = lambda *_: SimpleNamespace(major=9)
+        torch.cuda.get_device_properties = lambda *_: SimpleNamespace(major=9, minor=0)
+        if "--transformer-engine" in sys.argv:
+            pretend_transformer_engine()
         defaults = build_namespace({})
         refusals = [refusal(copy.deepcopy(defaults), **json.loads(line)) for line in sys.stdin]
     print(json.dumps(refusals))
 
 
-def refusal(args: Namespace, native: dict[str, Any], ranks: int) -> str:
+def pretend_transformer_engine() -> None:
+    """Give Megatron the version and the names that it looks for."""
+    from megatron.core import utils
+    from megatron.core.models.common.embeddings import rope_utils
+    from megatron.core.transformer.moe import moe_utils
+    from packaging.version import Version
+
+    utils.get_te_version = lambda: Version("2.8.0")
+    for name in ("fused_apply_rotary_pos_emb", "fused_apply_rotary_pos_emb_thd"):
+        setattr(rope_utils, name, object())
+    sorting = ("fused_sort_chunks_by_index", "fused_sort_chunks_by_index_with_probs")
+    for name in ("fused_permute", "fused_permute_with_probs", "fused_unpermute", *sorting):
+        setattr(moe_utils, name, object())
+
+
+def refusal(args: Namespace, native: dict[str, Any], ranks: int, environment: dict[str, str] | None = None) -> str:
     """Megatron's complaint about a configuration; empty when it has none."""
     from megatron.training.argument_utils import core_transformer_config_from_args
     from megatron.training.arguments import validate_args
 
     vars(args).update(native, world_size=ranks)
+    before = dict(os.environ)
+    os.environ.update(environment or {})
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             validate_args(args, {})
             core_transformer_config_from_args(args)
     except (AssertionError, ValueError, RuntimeError) as error:
         return str(error) or type(error).__name__
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     return ""
 
 

@@ -52,7 +52,7 @@ def test_nothing_is_asked_for(row: ForeignKey, value: Value) -> None:
 
 def test_vendor_kernels_are_told_of() -> None:
     """A kernel that is not installed is no reason to stop, and one to hear of."""
-    rows = unused({"use_turbo_attention": True, "use_turbo_gemm": False})
+    rows = unused({"enable_primus_turbo": True, "use_turbo_attention": True, "use_turbo_gemm": False})
     assert rows["use_turbo_attention"].severity == "warning"
     assert "Primus-Turbo" in rows["use_turbo_attention"].why
     assert rows["use_turbo_gemm"].severity == "info"
@@ -69,7 +69,8 @@ def test_presets_warn_nobody(layer: Layer) -> None:
 def test_detail_of_what_is_off() -> None:
     """A setting of something that is off is not told of."""
     assert unused({"turbo_deepep_num_cu": 64})["turbo_deepep_num_cu"].severity == "info"
-    assert unused({"turbo_deepep_num_cu": 64, "use_turbo_deepep": True})["turbo_deepep_num_cu"].severity == "warning"
+    on: dict[str, Value] = {"enable_primus_turbo": True, "use_turbo_deepep": True}
+    assert unused({"turbo_deepep_num_cu": 64, **on})["turbo_deepep_num_cu"].severity == "warning"
 
 
 @pytest.mark.parametrize(("save", "severity"), [(None, "info"), ("/s", "warning")])

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from primus_backend_megatron.host.data import BYTE_LEVEL
 from primus_backend_megatron.host.draft import Draft
+from primus_core.experiment import Value
 from primus_core.plan import Layout, ModelShape
 from primus_core.planning.datavocabulary import BYTE_VOCABULARY
+
+_FAST_EXPERTS: Mapping[str, Value] = {
+    "moe_token_dispatcher_type": "alltoall",
+    "moe_grouped_gemm": True,
+    "moe_permute_fusion": True,
+}
 
 
 def adjust_model(draft: Draft) -> None:
@@ -20,6 +29,14 @@ def adjust_model(draft: Draft) -> None:
         draft.adjust("max_position_embeddings", draft["seq_length"], "nobody set it; the sequence length is the least")
     if draft["cross_entropy_loss_fusion"] and draft["cross_entropy_fusion_impl"] == "te":
         draft.adjust("cross_entropy_fusion_impl", "native", "megatron-core refuses Transformer Engine's fused loss")
+
+
+def adjust_experts(draft: Draft) -> None:
+    """Experts on GPUs all at once; Megatron's own defaults compute the same one by one, on copies of all tokens."""
+    if not draft["num_experts"] or draft.target.accelerator == "cpu":
+        return
+    for name, used in _FAST_EXPERTS.items():
+        draft.adjust_unset(name, used, "with experts; Megatron's default computes the same, slower")
 
 
 def _adjust_vocabulary(draft: Draft) -> None:

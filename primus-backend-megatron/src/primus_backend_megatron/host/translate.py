@@ -9,7 +9,7 @@ from primus_backend_megatron.host.draft import Draft
 from primus_backend_megatron.host.environment import environment_of
 from primus_backend_megatron.host.files import adjust_paths
 from primus_backend_megatron.host.limits import out_of_limits
-from primus_backend_megatron.host.model import adjust_model, layout_of, shape_of
+from primus_backend_megatron.host.model import adjust_experts, adjust_model, layout_of, shape_of
 from primus_backend_megatron.host.recompute import adjust_recompute
 from primus_backend_megatron.host.required import missing
 from primus_backend_megatron.host.schedule import adjust_schedule
@@ -28,6 +28,7 @@ _STEPS = (
     adjust_paths,
     adjust_trackers,
     adjust_model,
+    adjust_experts,
     adjust_recompute,
     adjust_schedule,
     adjust_platform,
