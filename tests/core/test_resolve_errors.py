@@ -9,6 +9,7 @@ import pytest
 
 from primus_core.errors import ErrorGroup, ExitCode, PrimusError
 from primus_core.resolve import resolve
+from primus_core.screens import problem_lines
 from tests.core.resolving import resolved
 
 HEAD = "work_group: team\nuser_name: me\nexp_name: first\nworkspace: out\n"
@@ -252,3 +253,11 @@ def test_a_path_of_other_bytes(tmp_path: Path, path: str, folder: str) -> None:
     with pytest.raises(PrimusError, match="a path is not UTF-8 text") as raised:
         resolve(path, env={}, preset_dirs=lambda framework: [], cwd=str(tmp_path / folder))
     assert "\\udcff" in raised.value.where
+
+
+def test_an_error_is_never_more_than_a_screen(problems: Problems) -> None:
+    """A value of thousands of characters is cut where an error shows it."""
+    lines = problem_lines(problems(HEAD.replace("first", "x" * 5000) + MODULE))
+    assert max(map(len, lines)) < 500
+    assert lines[0].startswith("error: `exp_name` cannot be 'xxx")
+    assert lines[0].endswith("x...")

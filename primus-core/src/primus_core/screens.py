@@ -9,6 +9,8 @@ from typing import Protocol
 MOST_PROBLEMS = 8
 MOST_LINES = 12
 """Problems, and lines of one explanation, that are shown; the others are counted."""
+LONGEST_LINE = 400
+"""Characters; longer only where somebody's value or name stands in it."""
 
 
 class Problem(Protocol):
@@ -38,11 +40,15 @@ def problem_lines(problems: Sequence[Problem], *, who: str = "") -> list[str]:
 
 def _one(problem: Problem, lead: str) -> list[str]:
     parts = (("at: ", problem.where), ("why:", problem.why), ("try:", problem.remedy))
-    return [f"{lead}{problem.what}", *(f"  {name} {_indented(text)}" for name, text in parts if text)]
+    return [f"{lead}{_cut(problem.what)}", *(f"  {name} {_indented(text)}" for name, text in parts if text)]
 
 
 def _indented(text: str) -> str:
     lines = text.strip().splitlines()
     more = len(lines) - MOST_LINES
-    shown = [*lines[:MOST_LINES], *([f"... and {more} more lines"] if more > 0 else [])]
+    shown = [*map(_cut, lines[:MOST_LINES]), *([f"... and {more} more lines"] if more > 0 else [])]
     return indent("\n".join(shown), "       ").strip()
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."

@@ -41,6 +41,8 @@ def wrong_type(parameter: Parameter, leaf: Leaf) -> ConfigError:
     wanted = _WANTED[parameter.type] + (" or null" if parameter.nullable else "")
     if parameter.choices:
         remedy = "write one of: " + ", ".join(map(_shown, parameter.choices))
+    elif parameter.type == "str" and isinstance(leaf.value, (list, dict)):
+        remedy = "put it in quotes, if that is the text"
     else:
         example = "" if parameter.default is None else f", such as its default {_shown(parameter.default)}"
         remedy = f"write {wanted}{example}"

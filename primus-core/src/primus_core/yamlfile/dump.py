@@ -47,10 +47,10 @@ def _lines(experiment: Experiment) -> Iterator[_Line]:
     for section, leaves in sections.items():
         if leaves:
             yield _Line(f"{section}:")
-            yield from _leaf_lines(leaves, "  ")
+            yield from _leaf_lines(leaves, "  ", secrets=section == "env")
     yield _Line("modules:")
     for module in experiment.modules.values():
-        yield _Line(f"  {written(module.name)}:")
+        yield _Line(f"  {_key(module.name)}:")
         for key in ("framework", "config", "model"):
             leaf = experiment.words.get(f"modules.{module.name}.{key}")
             yield _line(f"    {key}", getattr(module, key), leaf)
@@ -67,14 +67,15 @@ def _parameter_lines(module: Module) -> Iterator[_Line]:
         yield _Line("    overrides:")
     yield from _leaf_lines(module.params, "      ")
     for key, origin in module.unset.items():
-        yield _Line(f"      {written(key)}: !unset", origin)
+        yield _Line(f"      {_key(key)}: !unset", origin)
 
 
-def _leaf_lines(leaves: Mapping[str, Leaf], indent: str) -> Iterator[_Line]:
+def _leaf_lines(leaves: Mapping[str, Leaf], indent: str, *, secrets: bool = False) -> Iterator[_Line]:
+    """One line for each leaf; ``secrets``: what is held as a reference to itself stays one."""
     for key, leaf in leaves.items():
-        # a secret of `env:` is held as a reference to itself
-        value = leaf.value if leaf.value == f"${{{key}}}" else written(leaf.value, leaf.text)
-        yield _Line(f"{indent}{written(key)}: {value}", leaf.origin)
+        reference = f"${{{key}}}"
+        value = reference if secrets and leaf.value == reference else written(leaf.value, leaf.text)
+        yield _Line(f"{indent}{_key(key)}: {value}", leaf.origin)
 
 
 def written(value: Value, text: Value = None) -> str:
@@ -84,10 +85,15 @@ def written(value: Value, text: Value = None) -> str:
         return f"[{', '.join(map(written, value, texts))}]"
     if isinstance(value, dict):
         by_key = text if isinstance(text, dict) else {}
-        return f"{{{', '.join(f'{written(k)}: {written(v, by_key.get(k))}' for k, v in value.items())}}}"
+        return f"{{{', '.join(f'{_key(k)}: {written(v, by_key.get(k))}' for k, v in value.items())}}}"
     if isinstance(value, str):
-        return value if _WORD.fullmatch(value) and resolve(value) == value else _quoted(value)
+        return _key(value).replace("${", "$${")
     return text if isinstance(text, str) and text else _plain(value)
+
+
+def _key(name: str) -> str:
+    """A text as YAML where no variables are looked for."""
+    return name if _WORD.fullmatch(name) and resolve(name) == name else _quoted(name)
 
 
 def _plain(value: Value) -> str:
@@ -97,9 +103,6 @@ def _plain(value: Value) -> str:
 
 
 def _quoted(value: str) -> str:
-    """JSON's quotes and escapes are YAML's, but for characters that YAML takes for line breaks or refuses.
-
-    What looks like a reference to a variable is text.
-    """
-    quoted = json.dumps(value, ensure_ascii=False).replace("${", "$${")
+    """JSON's quotes and escapes are YAML's, but for characters that YAML takes for line breaks or refuses."""
+    quoted = json.dumps(value, ensure_ascii=False)
     return _NOT_IN_QUOTES.sub(lambda found: f"\\u{ord(found.group()):04x}", quoted)
