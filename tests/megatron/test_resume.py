@@ -119,6 +119,16 @@ def test_an_explicit_load_without_a_checkpoint_is_an_error(ranks: Ranks, tmp_pat
     assert not outcome.rows()
 
 
+def test_continuing_an_empty_folder_says_so(ranks: Ranks, tmp_path: Path) -> None:
+    """The first run of one that continues itself starts from random weights, and that is on the console."""
+    native: dict[str, Value] = {**saving(tmp_path, train_iters=1), "exit_on_missing_checkpoint": True}
+    native["load"] = native["save"]
+    outcome = ranks.run(tmp_path / "run", native, world=1, settings=AUTO).check()
+    told = f"from random weights; {tmp_path}/checkpoints has no checkpoint to continue from"
+    assert [notice["text"] for notice in outcome.of("notice") if notice["topic"] == "start"] == [told]
+    assert [row["iteration"] for row in outcome.rows()] == [1]
+
+
 def test_another_schedule_is_refused_until_it_is_chosen(ranks: Ranks, tmp_path: Path) -> None:
     """More iterations change the learning-rate schedule: the error names both ways out, and one of them trains."""
     ranks.run(tmp_path / "first", saving(tmp_path, train_iters=2), world=1).check()
