@@ -19,6 +19,7 @@ from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
 from primus_core.planning.nodes import layout_asked, nodes_for
 from primus_core.planning.patchorder import check_patches
+from primus_core.planning.portable import typed_params
 from primus_core.planning.refusals import refuse_secrets
 from primus_core.planning.settings import core_schema, core_settings
 from primus_core.planning.unused import has_no_effect, unused_parameters
@@ -133,7 +134,7 @@ class _Judge:
         """The translation, and the target with its number of nodes, which may follow from the layout."""
         if self.scope.nodes is not None:
             return target, self._try(lambda: self._translation(target))
-        guess = evolve(target, nodes=nodes_for(layout_asked(self.module.params), target.ranks_per_node))
+        guess = evolve(target, nodes=nodes_for(layout_asked(typed_params(self.module.params)), target.ranks_per_node))
         translation = self._try(lambda: self._translation(guess))
         nodes = nodes_for(translation.layout, target.ranks_per_node) if translation else guess.nodes
         if nodes == guess.nodes:
@@ -166,10 +167,11 @@ class _Judge:
         return translation
 
     def _data(self, settings: Settings) -> tuple[Task, ...]:
+        params = typed_params(self.module.params)
         if not self.scope.files:
-            check_data_names(self.module.params)
+            check_data_names(params)
             return ()
-        task = data_task(self.module.params, settings, self.scope.request.cwd, self.experiment.workspace)
+        task = data_task(params, settings, self.scope.request.cwd, self.experiment.workspace)
         return (task,) if task else ()
 
     def _plan(self, target: Target, settings: Settings, translation: Translation, data: tuple[Task, ...]) -> RunPlan:

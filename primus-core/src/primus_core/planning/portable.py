@@ -1,0 +1,39 @@
+"""Portable parameters as core reads them itself, before or beside a back end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from attrs import evolve
+
+from primus_core.errors import ConfigError
+from primus_core.experiment import Leaf
+from primus_core.parameters import Parameter, coerce
+
+
+def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    """The parameters with portable numbers and switches in their types: ``"8"`` is 8, ``${MOCK:1}`` is true.
+
+    What does not fit is left as it is, for the back end to tell.
+    """
+    known = _portable()
+    return {key: _typed(known[key], leaf) if key in known else leaf for key, leaf in params.items()}
+
+
+def _typed(parameter: Parameter, leaf: Leaf) -> Leaf:
+    if not (leaf.variables or isinstance(leaf.value, str)):
+        return leaf
+    try:
+        return evolve(leaf, value=coerce(parameter, leaf))
+    except ConfigError:
+        return leaf
+
+
+@cache
+def _portable() -> Mapping[str, Parameter]:
+    rows = json.loads((Path(__file__).parent.parent / "portable.json").read_text(encoding="utf-8"))
+    simple = [row for row in rows if row["type"] in ("bool", "int", "float")]
+    return {row["name"]: Parameter(name=row["name"], type=row["type"], nullable=True) for row in simple}
