@@ -30,7 +30,7 @@ $(VENV)/bin/python:
 $(VENV)/.installed: $(METADATA) | $(VENV)/bin/python
 	$(PIP) --constraint constraints.txt torch
 	$(PIP) --constraint constraints.txt --editable "primus-core[data]" --editable "primus-backend-megatron[runtime]" \
-	  --editable primus-backend-torchtitan --editable primus-preflight --editable primus-launchers
+	  --editable "primus-backend-torchtitan[runtime]" --editable primus-preflight --editable primus-launchers
 	$(PIP) --constraint constraints.txt --no-deps --ignore-requires-python megatron-core
 	@touch $@
 

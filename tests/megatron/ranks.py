@@ -206,7 +206,7 @@ class Ranks:
             "prepared": prepared,
         }
         self._say(json.dumps(request))
-        return _outcome(folder, self._hear()["codes"])
+        return outcome_of(folder, self._hear()["codes"])
 
     def _say(self, text: str) -> None:
         assert self._process.stdin
@@ -221,7 +221,7 @@ class Ranks:
         return answer
 
 
-def _outcome(folder: Path, codes: list[int]) -> Outcome:
+def outcome_of(folder: Path, codes: list[int]) -> Outcome:
     lines = []
     for rank in range(len(codes)):
         text = (folder / f"rank-{rank}.jsonl").read_text()

@@ -204,10 +204,10 @@ def test_what_cannot_be_built_is_found_before_training(params: dict[str, Value],
 def test_context_parallelism_needs_a_length_that_it_divides() -> None:
     """A sequence that cannot be divided among ranks is refused, with lengths that can."""
     (finding,) = findings(
-        {**MOCK, "context_parallel_size": 2, "seq_length": 30, "max_position_embeddings": 64}, ranks=2
+        {**MOCK, "context_parallel_size": 2, "seq_length": 300, "max_position_embeddings": 1024}, ranks=2
     )
-    assert "cannot be divided into 4 equal parts" in finding.summary
-    assert "28 or 32" in finding.remedy
+    assert "300 tokens of a sequence are no multiple of 256" in finding.summary
+    assert "256 or 512" in finding.remedy
 
 
 def test_translation_loads_no_training_library() -> None:

@@ -49,12 +49,16 @@ def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]], need: Need |
     return tuple(Row(*row, requires, need) for row in rows)
 
 
-def _stages(values: Values) -> bool:
-    stages = values["parallelism.pipeline_parallel_degree"]
-    return isinstance(stages, int) and stages > 1
+def _above_one(native: str) -> Need:
+    def met(values: Values) -> bool:
+        value = values[native]
+        return isinstance(value, int) and value > 1
+
+    return Need(f"{native} > 1", met)
 
 
-_PIPELINE = Need("parallelism.pipeline_parallel_degree > 1", _stages)
+_PIPELINE = _above_one("parallelism.pipeline_parallel_degree")
+_CONTEXT = _above_one("parallelism.context_parallel_degree")
 
 # On every accelerator: TorchTitan 0.3 is written for a newer torch than the newest release.
 EVERYWHERE = (
@@ -131,6 +135,18 @@ CPU_EARLY = (
                 "FSDP2 multiplies gradients inside the collective, which gloo cannot.",
             )
         ],
+    ),
+    *_rows(
+        TORCH,
+        [
+            (
+                "cpu-context-mask",
+                "torch.distributed.tensor.experimental._context_parallel._attention:_compiled_create_block_mask",
+                f"{_PATCHES}.attention:create_block_mask",
+                "The mask of a part of the sequence would be compiled, which takes a C++ compiler and a minute.",
+            )
+        ],
+        _CONTEXT,
     ),
 )
 

@@ -147,7 +147,8 @@ def _add(native: str, wish: Wish, reading: _Reading) -> None:
 
 def _overridden(weak: Wish, strong: Wish) -> Unused:
     origin = strong.leaf.origin
-    return Unused(path=weak.path, why=f"overridden by `{strong.path}`, the same parameter ({origin}, {origin.layer})")
+    why = f"overridden by `{strong.path}`, the same parameter ({origin}, {origin.layer})"
+    return Unused(path=weak.path, why=why, overridden_by=strong.path)
 
 
 def _contradiction(wish: Wish, other: Wish) -> ConfigError:

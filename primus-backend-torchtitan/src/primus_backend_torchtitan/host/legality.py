@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 from attrs import frozen
@@ -123,12 +124,14 @@ def _check_sequence(case: Case) -> Iterator[Finding]:
     context = case.size("parallelism.context_parallel_degree")
     parts = case.size("parallelism.tensor_parallel_degree") if case.values[_SEQUENCE_PARALLEL] else 1
     parts *= 2 * context if context > 1 else 1
+    if context > 1 and case.values["model.attention"] == "flex":
+        parts = math.lcm(parts, context * _BLOCK)
     if length % parts:
         yield case.error(
             "sequence",
-            f"sequences of {length} tokens cannot be divided into {parts} equal parts",
+            f"{length} tokens of a sequence are no multiple of {parts}, as tensor and context parallelism need",
             ("training.seq_len", "parallelism.tensor_parallel_degree", "parallelism.context_parallel_degree"),
-            f"choose a multiple of {parts}: {length // parts * parts or parts} or {(length // parts + 1) * parts}",
+            f"choose a multiple: {length // parts * parts or parts} or {(length // parts + 1) * parts}",
         )
 
 
@@ -150,6 +153,8 @@ def _check_pipeline(case: Case) -> Iterator[Finding]:
         )
 
 
+_BLOCK = 128
+"""Tokens of a block of flex attention's mask, which context parallelism cannot divide."""
 _SEQUENCE_PARALLEL = "parallelism.enable_sequence_parallel"
 _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     _check_plain,
