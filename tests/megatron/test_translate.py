@@ -12,7 +12,7 @@ from primus_backend_megatron import host
 from primus_backend_megatron.host.cpu import RULES
 from primus_backend_megatron.host.data import NEVER
 from primus_backend_megatron.host.limits import LIMITS
-from primus_backend_megatron.host.names import PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS
+from primus_backend_megatron.host.names import PATHS_READ, PATHS_WRITTEN, REFUSED, TOKENIZER_DETAILS, Refused
 from primus_backend_megatron.host.schema import schema_for
 from primus_backend_megatron.host.split import parse_split
 from primus_core import discovery
@@ -160,9 +160,14 @@ def test_refused_parameter_may_have_its_default(row: object) -> None:
     assert translate({**TINY, name: default}).native[name] == default
 
 
-def test_refused_parameter() -> None:
-    """Megatron's reinforcement learning is not what this back end trains."""
-    assert "perform_rl_step" in refusal(TINY, perform_rl_step=True).what
+@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.name)
+def test_refused_parameter(row: Refused) -> None:
+    """A parameter that would start another loop than this back end's, or that Megatron refuses, is no surprise later."""
+    something: dict[str, Value] = {"bool": True, "int": 1, "str": "x", "list[str]": ["x"]}
+    error = refusal(TINY, **{row.name: something[schema_for("0.19.2").parameters[row.name].type]})
+    assert f"`{row.name}`" in error.what
+    assert error.where == f"exp.yaml:{10 + len(TINY)}"
+    assert error.remedy
 
 
 @pytest.mark.parametrize("name", ["num_layers", "seq_length", "micro_batch_size", "vocab_size", "lr", "train_iters"])
@@ -620,9 +625,12 @@ def test_cpu_keeps_precision() -> None:
     assert fate(translate({**TINY, "bf16": True}), "bf16") == "mapped"
 
 
-@pytest.mark.parametrize(("name", "value"), [("fp8", "hybrid"), ("fp4", "e2m1")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("fp8", "hybrid"), ("fp4", "e2m1"), ("window_size", "127,0"), ("softmax_type", "learnable")],
+)
 def test_cpu_refuses_what_would_change_the_numbers(name: str, value: str) -> None:
-    """Leaving a low precision out would train another model: it is refused with its place."""
+    """Leaving out a low precision, a window or a sink would train another model: it is refused with its place."""
     error = refusal(TINY, **{name: value})
     assert name in error.what
     assert error.where == f"exp.yaml:{10 + len(TINY)}"

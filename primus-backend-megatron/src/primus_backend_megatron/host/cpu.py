@@ -54,11 +54,13 @@ RULES = (
     _Rule("use_sharp", False, "NCCL needs CUDA or ROCm devices"),
 )
 
-_IMPOSSIBLE = {
-    "fp8": "8-bit floating point needs Transformer Engine on a GPU",
-    "fp4": "4-bit floating point needs Transformer Engine on a GPU",
+_IMPOSSIBLE: dict[str, tuple[Value, str]] = {
+    "fp8": (None, "8-bit floating point needs Transformer Engine on a GPU"),
+    "fp4": (None, "4-bit floating point needs Transformer Engine on a GPU"),
+    "window_size": (None, "attention over a window needs Transformer Engine on a GPU"),
+    "softmax_type": ("vanilla", "attention with a sink needs Transformer Engine on a GPU"),
 }
-"""Parameters whose absence would change the numbers of the run."""
+"""Parameters whose absence would change the numbers of the run: the only value that a CPU has, and why."""
 
 
 def impossible(draft: Draft) -> list[PrimusError]:
@@ -70,10 +72,10 @@ def impossible(draft: Draft) -> list[PrimusError]:
             f"`{name}` cannot be {draft[name]} on a CPU",
             where=str(draft.asked.leaves[name].origin),
             why=why,
-            remedy=f"set `{name}: null`, with `bf16: true` if you like, or train on a GPU",
+            remedy=f"set `{name}: {'null' if possible is None else possible}`, or train on a GPU",
         )
-        for name, why in _IMPOSSIBLE.items()
-        if draft[name] is not None
+        for name, (possible, why) in _IMPOSSIBLE.items()
+        if draft[name] != possible
     ]
 
 
