@@ -60,6 +60,8 @@ class Unused:
     why: str
     severity: Literal["info", "warning"] = "info"
     """``warning`` for what the user should hear of; core tells all of them as one finding."""
+    overridden_by: str = ""
+    """The other spelling of the same parameter, set by a stronger layer; empty where that is not why."""
 
 
 @frozen(kw_only=True)

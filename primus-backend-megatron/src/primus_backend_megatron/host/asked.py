@@ -122,7 +122,8 @@ def _add_alias(names: _Names, alias: ForeignKey, leaf: Leaf) -> None:
 
 
 def _overridden(path: str, by: str, leaf: Leaf) -> Unused:
-    return Unused(path=path, why=f"overridden by `{by}`, the same parameter ({leaf.origin}, {leaf.origin.layer})")
+    why = f"overridden by `{by}`, the same parameter ({leaf.origin}, {leaf.origin.layer})"
+    return Unused(path=path, why=why, overridden_by=by)
 
 
 def _contradiction(alias: ForeignKey, leaf: Leaf, other: Leaf) -> ConfigError:

@@ -13,7 +13,7 @@ from primus_core import discovery
 from primus_core.cli.arguments import parse_env
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment
-from primus_core.explain.resolved import settled
+from primus_core.explain.resolved import Known, settled
 from primus_core.explain.vocabulary import vocabulary
 from primus_core.outcome import Finding
 from primus_core.pipeline import Scope, judge
@@ -56,10 +56,10 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     if judged.plan is None:
         raise RuntimeError("nothing is wrong and there is no plan")
     plan, secrets = judged.plan, secret_env(experiment, request)
-    words = {judged.module.name: vocabulary(judged.hosts, plan.target.library_version)}
+    known = Known.of(vocabulary(judged.hosts, plan.target.library_version), plan.translation)
     return Prepared(
         plan=plan,
-        resolved=settled(plan.experiment, words) if plan.experiment else None,
+        resolved=settled(plan.experiment, {judged.module.name: known}) if plan.experiment else None,
         submission=judged.hosts.launch(plan.job),
         warnings=judged.warnings,
         env={**shell, **secrets},

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from primus_core.experiment import Experiment, Leaf, Module, Value
 from primus_core.explain.explanation import typed
 from primus_core.explain.vocabulary import Vocabulary
 from primus_core.parameters import Parameter
+from primus_core.plan import Translation
 from primus_core.planning.launcheroptions import launcher_schema
 from primus_core.yamlfile import written
 
 
-def settled(experiment: Experiment, words: Mapping[str, Vocabulary]) -> Experiment:
-    """The experiment with typed values where they came from the environment or the command line.
+@frozen(kw_only=True)
+class Known:
+    """What is known of a module beside what it sets."""
 
-    There ``off`` may be a bool and ``1`` too, which in a file are text and a number.
+    words: Vocabulary
+    overridden: Collection[str] = ()
+    """Parameters that reach nothing, since a stronger layer sets them by another name."""
+
+    @classmethod
+    def of(cls, words: Vocabulary, translation: Translation | None) -> Known:
+        rows = translation.unused if translation else ()
+        return cls(words=words, overridden={row.path for row in rows if row.overridden_by})
+
+
+def settled(experiment: Experiment, known: Mapping[str, Known]) -> Experiment:
+    """The experiment as one layer can hold it.
+
+    Values that came from the environment or the command line are typed: there ``off`` may be a bool and ``1`` too,
+    which in a file are text and a number. What is overridden under another name is left out: beside the other name,
+    it would be a contradiction.
 
     Args:
-        words: by name of a module, what its back end knows.
+        known: by name of a module.
     """
     options = {
         section: {
@@ -29,12 +46,13 @@ def settled(experiment: Experiment, words: Mapping[str, Vocabulary]) -> Experime
         }
         for section, leaves in experiment.launchers.items()
     }
-    modules = {name: _module(module, words[name]) for name, module in experiment.modules.items()}
+    modules = {name: _module(module, known[name]) for name, module in experiment.modules.items()}
     return evolve(experiment, launchers=options, modules=modules)
 
 
-def _module(module: Module, words: Vocabulary) -> Module:
-    return evolve(module, params={key: _settled(leaf, words.parameter(key)) for key, leaf in module.params.items()})
+def _module(module: Module, known: Known) -> Module:
+    kept = {key: leaf for key, leaf in module.params.items() if key not in known.overridden}
+    return evolve(module, params={key: _settled(leaf, known.words.parameter(key)) for key, leaf in kept.items()})
 
 
 def _settled(leaf: Leaf, parameter: Parameter | None) -> Leaf:

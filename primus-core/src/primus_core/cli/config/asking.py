@@ -6,14 +6,15 @@ import argparse
 import os
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from primus_core import discovery, hooks
+from primus_core import discovery
 from primus_core.cli.arguments import Parser
 from primus_core.cli.output import say
 from primus_core.cli.prepare import default_launcher, resolved
 from primus_core.errors import ConfigError, PrimusError, raise_all
 from primus_core.experiment import Experiment, Module
+from primus_core.explain.resolved import Known
 from primus_core.explain.vocabulary import Vocabulary, vocabulary
 from primus_core.log.redaction import Redactor
 from primus_core.pipeline import Judged, Scope, judge
@@ -28,6 +29,7 @@ def config_parser(command: str, description: str) -> Parser:
     parser = Parser(prog=f"primus config {command}", description=description, allow_abbrev=False)
     parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.set_defaults(accelerator=None, nproc=None, nodes=None)
     return parser
 
 
@@ -79,13 +81,14 @@ class Asker:
         experiment = self.resolved(path)
         return judge(experiment, self.plugins, self._scope(experiment, files=files, strict=strict))
 
-    def words_of(self, module: Module) -> Vocabulary:
-        """The names that a module's back end knows; none but core's where it cannot be loaded."""
+    def known(self, experiment: Experiment, module: Module) -> Known:
+        """What its back end knows of a module; nothing where the back end cannot be loaded."""
         try:
-            hosts = hooks.load_host(self.plugins, backend=module.framework, launcher=None, preflight=False)
-            return vocabulary(hosts, hosts.library_version(_text(module, "backend_version")))
+            alone = evolve(experiment, modules={module.name: module})
+            judged = judge(alone, self.plugins, self._scope(alone, files=False, strict=False))
+            return Known.of(self.words(judged), judged.translation)
         except PrimusError:
-            return Vocabulary(parameters=core_schema().parameters)
+            return Known(words=Vocabulary(parameters=core_schema().parameters))
 
     def words(self, judged: Judged) -> Vocabulary:
         """The names that the experiment's back end knows."""
@@ -99,7 +102,7 @@ class Asker:
         say(text)
 
     def _scope(self, experiment: Experiment, *, files: bool, strict: bool) -> Scope:
-        cpu = self.args.accelerator == "cpu" or _names_cpu(experiment)
+        on_cpu = self.args.accelerator == "cpu" if self.args.accelerator else _names_cpu(experiment)
         return Scope(
             request=Request(
                 launcher=default_launcher(plugin.name for plugin in self.plugins.of("primus.launchers")),
@@ -110,17 +113,12 @@ class Asker:
             ),
             found=meant(find_accelerators()),
             accelerator=self.args.accelerator,
-            nodes=self.args.nodes or (1 if cpu and self.args.accelerator != "cuda" else None),
+            nodes=self.args.nodes or (1 if on_cpu else None),
             launcher=False,
             preflight=False,
             files=files,
             strict=strict,
         )
-
-
-def _text(module: Module, key: str) -> str | None:
-    leaf = module.params.get(key)
-    return leaf.value if leaf and isinstance(leaf.value, str) else None
 
 
 def _names_cpu(experiment: Experiment) -> bool:

@@ -27,8 +27,8 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     asker = Asker.of(args, env)
     experiment = asker.resolved(args.experiment)
     refuse_secrets(experiment, {**env, **environment_of(experiment)})
-    words = {module.name: asker.words_of(module) for module in experiment.modules.values()}
-    shown = settled(without_secrets(experiment), words)
+    known = {module.name: asker.known(experiment, module) for module in experiment.modules.values()}
+    shown = settled(without_secrets(experiment), known)
     text = _json(shown, args.origins) if args.format == "json" else dump_experiment(shown, origins=args.origins)
     asker.tell(text.rstrip("\n"), experiment)
     return ExitCode.OK
