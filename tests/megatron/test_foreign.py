@@ -132,8 +132,59 @@ def test_model_that_cannot_be_built(params: dict[str, Value], needed: str) -> No
     (finding,) = buildable(params)
     assert finding.severity == "error"
     assert finding.cause == "dependency"
-    assert needed in finding.summary
+    assert needed in finding.evidence
+    assert finding.remedy
     assert finding.where == f"exp.yaml:{9 + len(MOCK) + len(params)}"
+
+
+def test_everything_that_cannot_be_built_is_one_finding() -> None:
+    """A hybrid model says so in many ways, and is one thing to hear of."""
+    params: dict[str, Value] = {"is_hybrid_model": True, "spec": ["a", "b"], "use_sink_attention": True}
+    (finding,) = buildable(params)
+    assert len(finding.evidence.splitlines()) == 3
+    assert "softmax_type" in finding.remedy
+    assert "tiny.yaml" in finding.remedy
+
+
+def test_experiment_for_other_gpus() -> None:
+    """What files for newer GPUs contain is translated, or told of, and stops nobody."""
+    known: dict[str, Value] = {
+        "use_precision_aware_optimizer": 1,
+        "main_grads_dtype": "bf16",
+        "exp_avg_dtype": "bf16",
+        "exp_avg_sq_dtype": "bf16",
+        "manual_gc": True,
+        "manual_gc_interval": 1,
+        "fp8": "e4m3",
+        "fp8_recipe": "mxfp8",
+        "context_parallel_size": 2,
+        "cp_comm_type": "a2a",
+        "virtual_pipeline_model_parallel_size": 2,
+        "pipeline_model_parallel_size": 4,
+        "num_layers": 16,
+        "recompute_granularity": "full",
+        "recompute_method": None,
+    }
+    told: dict[str, Value] = {
+        "enable_primus_turbo": True,
+        "use_turbo_grouped_mlp": True,
+        "use_turbo_parallel_linear": True,
+        "turbo_sync_free_moe_stage": 1,
+        "moe_use_fused_router_with_aux_score": True,
+        "attn_warmup": True,
+        "pp_warmup": True,
+        "dump_pp_data": True,
+        "fused_padded_mla_attention": True,
+        "use_rocm_mem_info": True,
+        "no_fp8_weight_transpose_cache": True,
+    }
+    quiet: dict[str, Value] = {"recompute_layer_ids": "0,3,4,7", "turbo_deepep_num_cu": 80, "pp_algorithm": "zbv"}
+    translation = translate({**MOCK, **known, **told, **quiet}, accelerator="rocm")
+    assert {row.path for row in translation.unused if row.severity == "warning"} == set(told)
+    assert {row.path for row in translation.unused if row.severity == "info"} == set(quiet)
+    assert translation.native["num_virtual_stages_per_pipeline_rank"] == 2
+    assert translation.native["cp_comm_type"] == ["a2a"]
+    assert translation.native["recompute_num_layers"] == 1
 
 
 def test_what_a_model_does_not_read() -> None:

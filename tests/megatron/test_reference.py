@@ -91,9 +91,10 @@ def test_every_parameter_is_known() -> None:
 def test_every_model_that_cannot_be_built_is_named() -> None:
     """What the installation cannot build is reviewed: which parameter asks for it, and in how many files."""
     found = Counter(
-        finding.evidence.partition(":")[0]
+        line.partition(":")[0].strip("`")
         for reference in megatron_references()
         for finding in reference.judged.findings
+        for line in finding.evidence.splitlines()
         if finding.cause == "dependency"
     )
     if find_spec("megatron") is None:

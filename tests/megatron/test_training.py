@@ -125,7 +125,6 @@ def test_every_evaluation_tells_its_loss(ranks: Ranks, tmp_path: Path) -> None:
     [
         ({"no_such_parameter": 1}, "no parameter of the installed Megatron"),
         ({"num_attention_heads": 5}, "Megatron refuses this configuration"),
-        ({"sft": True}, "sft is not supported"),
         ({"attention_backend": "guesswork"}, "attention_backend: 'guesswork' is not accepted"),
         ({"vocab_size": None}, "mock_data needs a vocabulary size"),
         ({"async_save": True, "use_persistent_ckpt_worker": True}, "async_save does not work on a CPU"),
@@ -134,7 +133,7 @@ def test_every_evaluation_tells_its_loss(ranks: Ranks, tmp_path: Path) -> None:
 def test_what_megatron_cannot_honour_ends_the_run_before_training(
     ranks: Ranks, tmp_path: Path, native: dict[str, Value], message: str
 ) -> None:
-    """A native value that is unknown, illegal or meant for another loop is named, with status and remedy."""
+    """A native value that is unknown or illegal is named, with status and remedy."""
     outcome = ranks.run(tmp_path, native, world=1)
     assert outcome.codes == (1,)
     assert outcome.error()["type"] == "ConfigError"

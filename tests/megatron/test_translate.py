@@ -162,7 +162,7 @@ def test_refused_parameter_may_have_its_default(row: object) -> None:
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.name)
 def test_refused_parameter(row: Refused) -> None:
-    """A parameter that would start another loop than this back end's, or that Megatron refuses, is no surprise later."""
+    """A parameter that would start another loop than this back end's, or that Megatron refuses, is told at once."""
     something: dict[str, Value] = {"bool": True, "int": 1, "str": "x", "list[str]": ["x"]}
     error = refusal(TINY, **{row.name: something[schema_for("0.19.2").parameters[row.name].type]})
     assert f"`{row.name}`" in error.what

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from primus_backend_megatron.host.schema import schema_for
+from attrs import frozen
+
+from primus_backend_megatron.host.schema import LIBRARY, schema_for
 from primus_core.discovery import installed_version
 from primus_core.experiment import Leaf, Module, Value
 from primus_core.outcome import Finding
@@ -41,37 +43,56 @@ def switches(params: Mapping[str, Leaf], schema: Schema) -> Callable[[str], bool
     return is_on
 
 
-def check_buildable(plan: RunPlan) -> Iterator[Finding]:
-    """An error for each parameter that asks for a model or a training that the installation cannot build."""
-    if plan.experiment is None or plan.module is None:
-        return
+def check_buildable(plan: RunPlan) -> tuple[Finding, ...]:
+    """An error that names everything which asks for a model or a training that the installation cannot build."""
+    if plan.experiment is None or plan.module is None or plan.translation is None:
+        return ()
     module, schema = plan.experiment.modules[plan.module], schema_for(plan.target.library_version)
-    is_on = switches(module.params, schema)
-    for path, leaf in module.params.items():
+    requests = [*_requests(module.params, schema), *_linear_attention(plan.translation.native, module.params)]
+    return (_unbuildable(requests, module),) if requests else ()
+
+
+@frozen
+class _Request:
+    """A parameter that asks for what there is not."""
+
+    path: str
+    leaf: Leaf
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.path}: {json.dumps(self.leaf.value, ensure_ascii=False)}` asks for {self.what}"
+
+
+def _requests(params: Mapping[str, Leaf], schema: Schema) -> Iterator[_Request]:
+    is_on = switches(params, schema)
+    for path, leaf in params.items():
         key = foreign_key(path, foreign_keys())
         if key and asks(key, leaf, is_on):
-            yield _unbuildable(module, path, leaf, key.why, key.remedy)
-    if plan.translation:
-        yield from _linear_attention(plan.translation.native, module)
+            yield _Request(path, leaf, key.why, key.remedy)
 
 
-def _linear_attention(native: Mapping[str, Value], module: Module) -> Iterator[Finding]:
+def _linear_attention(native: Mapping[str, Value], params: Mapping[str, Leaf]) -> Iterator[_Request]:
     """Gated delta networks are computed by a package of their own; where Megatron is not installed nobody knows."""
     name = "experimental_attention_variant"
-    if native.get(name) != "gated_delta_net" or installed_version("megatron-core") is None:
+    if native.get(name) != "gated_delta_net" or installed_version(LIBRARY) is None:
         return
     if installed_version(_LINEAR_ATTENTION) is None:
-        why = f"gated delta networks, which Megatron computes with {_LINEAR_ATTENTION}"
-        yield _unbuildable(module, name, module.params[name], why, f"`pip install {_LINEAR_ATTENTION}`")
+        what = f"gated delta networks, which Megatron computes with {_LINEAR_ATTENTION}"
+        yield _Request(name, params[name], what, f"`pip install {_LINEAR_ATTENTION}`")
 
 
-def _unbuildable(module: Module, path: str, leaf: Leaf, why: str, remedy: str) -> Finding:
+def _unbuildable(requests: Sequence[_Request], module: Module) -> Finding:
+    remedies = dict.fromkeys(
+        request.remedy or f"remove the parameters, or choose another model than {module.model}" for request in requests
+    )
     return Finding(
         check="megatron.model",
         severity="error",
-        summary=f"`{path}` asks for {why}",
-        evidence=f"{path}: {json.dumps(leaf.value, ensure_ascii=False)} ({leaf.origin})",
-        remedy=remedy or f"remove `{path}`, or choose another model than {module.model}",
+        summary=f"{module.model} with these parameters cannot be built with what is installed",
+        evidence="\n".join(f"{request} ({request.leaf.origin})" for request in requests),
+        remedy="; ".join(remedies),
         cause="dependency",
-        where=str(leaf.origin),
+        where=str(requests[0].leaf.origin),
     )

@@ -11,19 +11,6 @@ from typing import Any
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
 
-_FOREIGN_LOOPS = {
-    "perform_rl_step": "it needs a rollout engine",
-    "sft": "this trainer pre-trains on token files",
-    "fim_data": "this trainer pre-trains on plain token files",
-    "dataloader_inter_document_masking": "this trainer does not pack documents; use reset_attention_mask",
-    "hybrid_context_parallel": "it needs packed documents",
-    "hybrid_layer_pattern": "this trainer builds GPT models",
-    "hybrid_override_pattern": "this trainer builds GPT models",
-    "logits_save_dir": "this trainer does not record logits",
-    "yaml_cfg": "the experiment file takes its place",
-}
-"""Parameters that ask for another training loop than ours; ignoring them would train something else."""
-
 
 def build_namespace(native: Mapping[str, Value]) -> argparse.Namespace:
     """Megatron's defaults with the given values set, not yet validated.
@@ -31,8 +18,7 @@ def build_namespace(native: Mapping[str, Value]) -> argparse.Namespace:
     Megatron takes the rank and the number of ranks from the environment here.
 
     Raises:
-        ConfigError: a name that this Megatron does not know, a value that it does not accept, or a request that this
-            trainer cannot honour.
+        ConfigError: a name that this Megatron does not know, or a value that it does not accept.
     """
     from megatron.training import arguments
 
@@ -71,17 +57,6 @@ def validate(args: argparse.Namespace) -> None:
             why=str(error) or _source_line(error),
             remedy="Change the parameters that the message names.",
         ) from error
-
-
-def refuse_other_loops(args: argparse.Namespace) -> None:
-    """Stop on a parameter that asks for a training loop that this back end does not have.
-
-    Raises:
-        ConfigError: naming the parameter and the reason.
-    """
-    for name, why in _FOREIGN_LOOPS.items():
-        if getattr(args, name, None):
-            raise ConfigError(f"{name} is not supported", where=name, why=why, remedy=f"Remove {name}.")
 
 
 @contextmanager

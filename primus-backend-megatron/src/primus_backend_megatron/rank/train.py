@@ -77,7 +77,6 @@ def _namespace(session: Session) -> Namespace:
     """The values of the plan, with the checkpoint to start from."""
     native = _native(session.plan)
     args = arguments.build_namespace(native)
-    arguments.refuse_other_loops(args)
     wanted = bool(session.plan.settings.values.get("auto_continue_train"))
     checkpoint = choose_checkpoint(args, auto_continue=wanted)
     if checkpoint:
