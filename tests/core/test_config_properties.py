@@ -101,7 +101,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(parameters=st.dictionaries(NAMES, st.one_of(VALUES, st.just("!unset")), max_size=6), data=st.data())
 def test_a_resolved_file_resolves_to_the_same(folder: Path, parameters: dict[str, str], data: st.DataObject) -> None:

@@ -189,7 +189,7 @@ class _Judge:
     def _findings(
         self, sections: tuple[Finding, ...], translation: Translation | None, plan: RunPlan | None
     ) -> tuple[Finding, ...]:
-        found = [*sections, *(unused_parameters(self.module, translation) if translation else ())]
+        found = [*sections, *(unused_parameters(self.experiment, self.module, translation) if translation else ())]
         if plan:
             found += [*check_layout(plan), *self.hosts.preflight(plan, Where.SUBMIT)]
         if plan and self.scope.files:

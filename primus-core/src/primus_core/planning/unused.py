@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from primus_core.experiment import Module
+import shlex
+
+from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding
 from primus_core.plan import Translation
 
@@ -11,7 +13,7 @@ _HAVE_NO_EFFECT = (UNUSED, "launcher.section")
 _MOST_NAMES = 12
 
 
-def unused_parameters(module: Module, translation: Translation) -> tuple[Finding, ...]:
+def unused_parameters(experiment: Experiment, module: Module, translation: Translation) -> tuple[Finding, ...]:
     """A warning that names the parameters which reach nothing here; nothing where there are none."""
     rows = [row for row in translation.unused if row.severity == "warning"]
     if not rows:
@@ -25,7 +27,7 @@ def unused_parameters(module: Module, translation: Translation) -> tuple[Finding
             severity="warning",
             summary=f"{count} no effect here",
             evidence=", ".join(shown) + (f", and {more} more" if more else ""),
-            remedy="`primus config explain EXPERIMENT KEY` says why; `--strict` makes it an error",
+            remedy=f"`primus config explain {shlex.quote(experiment.file)} {rows[0].path}` says why",
             where=module.origin(rows[0].path),
         ),
     )
