@@ -261,3 +261,12 @@ def test_an_error_is_never_more_than_a_screen(problems: Problems) -> None:
     assert max(map(len, lines)) < 500
     assert lines[0].startswith("error: `exp_name` cannot be 'xxx")
     assert lines[0].endswith("x...")
+
+
+def test_a_group_with_errors_only(problems: Problems) -> None:
+    """A map of which every entry is refused leaves nothing that could clash."""
+    deep = f"a{'.a' * 400}"
+    errors = problems(
+        HEAD + MODULE + f"    overrides:\n      x: {{y: 5}}\n      x.y: {{{deep}: 1}}\n      z.b: 1\n      z: 2\n"
+    )
+    assert [error.what[-19:] for error in errors] == ["` has too many dots", "z` is written twice"]

@@ -35,7 +35,8 @@ def branch(node: Node, layer: Layer | None = None) -> Branch:
     """A node as a tree; ``layer`` replaces the layer of its origins."""
     if isinstance(node, Fields) and node.entries:
         return {key: branch(child, layer) for key, child in node.entries.items()}
-    origin = evolve(node.origin, layer=layer) if layer else node.origin
+    at = node.origin
+    origin = Origin(file=at.file, line=at.line, column=at.column, layer=layer) if layer else at
     if isinstance(node, Unset):
         return Cut(origin=origin)
     return Leaf(value=node.value, text=node.text, origin=origin, variables=node.variables)
@@ -52,24 +53,26 @@ def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -
             where = str(node.origin)
             errors.append(ConfigError(f"`{key[:80]}` has too many dots", where=where, remedy="correct the name"))
             continue
-        value: Branch = branch(node, layer)
-        if isinstance(node, Fields) and node.entries:
-            value = parameters(node, layer, errors)
-        if "." not in key and key not in tree:
-            tree[key] = value
-            continue
-        added = nest(key, value)
-        errors.extend(_clashes(tree, added))
-        tree = merge(tree, added)
+        value: Branch
+        value = parameters(node, layer, errors) if isinstance(node, Fields) and node.entries else branch(node, layer)
+        if value or not isinstance(value, dict):  # a map of which nothing is left has had its errors
+            _add(tree, key, value, errors)
     return tree
 
 
-def nest(path: str, value: Branch) -> Tree:
-    """A tree with one value at a dotted path."""
-    first, *others = path.split(".")
-    for part in reversed(others):
-        value = {part: value}
-    return {first: value}
+def _add(tree: Tree, path: str, value: Branch, errors: list[ConfigError]) -> None:
+    """Put a value at a dotted path of a tree that nobody else has."""
+    *groups, last = path.split(".")
+    for depth, group in enumerate(groups):
+        inner = tree.setdefault(group, {})
+        if not isinstance(inner, dict):
+            errors.append(_twice(".".join(groups[: depth + 1]), inner, _some_leaf(value)))
+            return
+        tree = inner
+    if last in tree:
+        errors.extend(_clashes({last: tree[last]}, {last: value}, "".join(f"{group}." for group in groups)))
+        value = _over(tree[last], value)
+    tree[last] = value
 
 
 def merge(base: Tree, top: Tree) -> Tree:
@@ -146,11 +149,22 @@ def _over(base: Branch, top: Branch) -> Branch:
         return top if isinstance(top, Leaf) else evolve(base, above=merge(base.above, top))
     if isinstance(base, Leaf):
         if isinstance(top, Leaf):
-            return evolve(top, overrode=(*top.overrode, evolve(base, overrode=()), *base.overrode))
+            return _leaf_over(base, top)
         return top
     if isinstance(top, Leaf):
         return base if top.value == {} else top
     return merge(base, top)
+
+
+def _leaf_over(base: Leaf, top: Leaf) -> Leaf:
+    alone = evolve(base, overrode=()) if base.overrode else base
+    return Leaf(
+        value=top.value,
+        origin=top.origin,
+        overrode=(*top.overrode, alone, *base.overrode),
+        text=top.text,
+        variables=top.variables,
+    )
 
 
 def _clashes(one: Tree, other: Tree, prefix: str = "") -> Iterator[ConfigError]:
