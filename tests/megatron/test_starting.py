@@ -367,6 +367,14 @@ def test_a_lost_file(at: int, checkpoints: Path, tmp_path: Path) -> None:
     assert lost.name in finding.evidence
 
 
+def test_a_format_of_sharded_models(foreign: Path) -> None:
+    """It is refused by a run of another format, and left to Megatron by one that saves as such."""
+    (foreign / "iter_0000002/metadata.json").unlink()
+    params: dict[str, Value] = {**MODEL, "load": str(foreign)}
+    assert "has the format torch_dcp" in one(params, ranks=2).summary
+    assert look({**params, "ckpt_format": "fsdp_dtensor", "use_megatron_fsdp": True}, ranks=2) == []
+
+
 def test_metadata_that_is_too_large_to_look_at(foreign: Path) -> None:
     """Not checked is a warning that says so, not an error."""
     (foreign / "iter_0000002/.metadata").write_bytes(bytes(17 << 20))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from primus_backend_megatron.host.foreign import check_buildable, foreign_keys
 from primus_backend_megatron.host.legality import check_plan
 from primus_backend_megatron.host.schema import LIBRARY, check_version, schema_for, shipped_versions
-from primus_backend_megatron.host.starting import check_files
 from primus_backend_megatron.host.translate import translate
 from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
@@ -41,6 +40,8 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     if plan.framework != FRAMEWORK:
         return ()
     if where is Where.FILES:
+        from primus_backend_megatron.host.starting import check_files  # here: most commands look at no file
+
         return check_files(plan)
     if where is not Where.SUBMIT:
         return ()

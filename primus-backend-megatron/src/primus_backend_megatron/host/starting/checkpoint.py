@@ -17,6 +17,8 @@ from primus_core.checkpoints.faults import Forbidden, Unknown, Unreadable
 from primus_core.outcome import Finding
 
 _FORMATS = ("torch_dist", "torch")
+_SHARDED = ("torch_dcp", "fsdp_dtensor")
+"""Formats of fully sharded models, which are not judged here: their layout is that of the ranks."""
 
 
 def check_checkpoint(case: Case, *, auto_continue: bool) -> Iterator[Finding]:
@@ -54,8 +56,11 @@ def _judge(case: Case, choice: Choice, checkpoint: Checkpoint) -> Iterator[Findi
     except (Unreadable, OSError) as unreadable:
         yield _unreadable(subject, unreadable)
     else:
-        hindrance = _lost(subject, facts) or check_layout(subject, facts)
-        yield from hindrance or (*check_optimizer(subject, facts), *check_model(subject, facts))
+        hindrance = _lost(subject, facts) or _format(subject, facts) or check_layout(subject, facts)
+        if hindrance or facts.format not in _FORMATS:
+            yield from hindrance
+        else:
+            yield from (*check_optimizer(subject, facts), *check_model(subject, facts))
 
 
 def _wish(case: Case, auto_continue: bool) -> Wish:
@@ -96,13 +101,19 @@ def _unknown(subject: Subject, unknown: Unknown) -> Finding:
     return subject.finding("checkpoint-unknown", what, str(unknown), remedy, severity="warning")
 
 
+def _format(subject: Subject, facts: Facts) -> tuple[Finding, ...]:
+    """Megatron tells the formats apart by their files, but loads a sharded one only into a run that saves as such."""
+    if facts.format in _FORMATS or subject.case.values["ckpt_format"] in _SHARDED:
+        return ()
+    what = f"{subject.folder} has the format {facts.format}"
+    remedy = "set ckpt_format to it, or convert the checkpoint to torch_dist with Megatron's own tools"
+    why = f"a run with this ckpt_format loads {' and '.join(_FORMATS)}"
+    return (subject.finding("checkpoint-format", what, why, remedy, "ckpt_format"),)
+
+
 def _lost(subject: Subject, facts: Facts) -> tuple[Finding, ...]:
-    if facts.format not in _FORMATS:
-        what = f"{subject.folder} has the format {facts.format}"
-        remedy = "convert it to torch_dist with Megatron's own tools"
-        return (subject.finding("checkpoint-format", what, f"loaded are {' and '.join(_FORMATS)}", remedy),)
-    if facts.lost:
-        what = f"{subject.folder} is not whole"
-        why = f"{len(facts.lost)} of its files missing: {', '.join(facts.lost[:4])}"
-        return (subject.finding("checkpoint-damage", what, why, "copy the checkpoint again, or take another one"),)
-    return ()
+    if not facts.lost:
+        return ()
+    what = f"{subject.folder} is not whole"
+    why = f"{len(facts.lost)} of its files missing: {', '.join(facts.lost[:4])}"
+    return (subject.finding("checkpoint-damage", what, why, "copy the checkpoint again, or take another one"),)

@@ -36,6 +36,8 @@ class _Expected:
 def check_model(subject: Subject, facts: Facts) -> tuple[Finding, ...]:
     """Layers and width, which all else follows from; else vocabulary, shapes, and weights that one of both has not."""
     size = (*_layers(subject, facts), *_width(subject, facts))
+    if subject.case.on("heterogeneous_layers_config_path"):
+        return size or tuple(_vocabulary(subject, facts))
     return size or (
         *_heads(subject, facts),
         *_vocabulary(subject, facts),
@@ -59,18 +61,12 @@ def _layers(subject: Subject, facts: Facts) -> Iterator[Finding]:
     ours, theirs = subject.case.shape.layers, _layers_of(facts)
     if theirs is not None and theirs != ours:
         what = f"{subject.folder} is of a model with {theirs} layers, this one has {ours}"
-        why = _told(
-            f"decoder.layers.{_PROJECTION}", _stacked(facts, _PROJECTION), (ours, *_plain_projection(subject.case))
-        )
+        stacked, expected = _stacked(facts, _PROJECTION), _expected(subject.case).get(_PROJECTION)
+        why = _told(f"decoder.layers.{_PROJECTION}", stacked, (ours, *(expected.shape if expected else stacked[1:])))
         yield subject.finding("checkpoint-model", what, why, f"set num_layers: {theirs}", "num_layers")
 
 
 _PROJECTION = "self_attention.linear_proj.weight"
-
-
-def _plain_projection(case: Case) -> tuple[int, ...]:
-    expected = _expected(case).get(_PROJECTION)
-    return expected.shape if expected else ()
 
 
 def _stacked(facts: Facts, name: str) -> tuple[int, ...]:
