@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from attrs import define, evolve, field, frozen
 
-from primus_backend_megatron.host.foreign import foreign_keys, foreign_row, switches
+from primus_backend_megatron.host.foreign import foreign_row, names_left_out, switches
 from primus_backend_megatron.host.names import REFUSED
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Value
@@ -51,8 +51,7 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
     """
     names = _resolve({path: leaf for path, leaf in params.items() if path not in core_names}, schema)
     numbers = _switches_as_numbers(names, schema)
-    foreign = (name for name in foreign_keys() if name not in schema.parameters)
-    values, errors = check(names.leaves, schema, also=(*core_names, *foreign))
+    values, errors = check(names.leaves, schema, also=names_left_out().union(core_names))
     if not errors:
         _take_back(names, cleared(names.leaves, values))
     return Asked(

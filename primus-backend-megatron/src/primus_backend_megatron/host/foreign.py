@@ -26,6 +26,12 @@ def foreign_keys() -> ForeignKeys:
     return load_foreign(files("primus_backend_megatron").joinpath("foreign.json").read_text(encoding="utf-8"))
 
 
+@cache
+def names_left_out() -> frozenset[str]:
+    """The parameters that reach no library."""
+    return frozenset(name for name, key in foreign_keys().items() if key.fate != "needs")
+
+
 def foreign_row(path: str, schema: Schema) -> ForeignKey | None:
     """The row of a parameter that Megatron does not have; None for its own, also for those that it cannot build."""
     return None if path in schema.parameters else foreign_key(path, foreign_keys())
@@ -67,10 +73,16 @@ class _Request:
 
 def _requests(params: Mapping[str, Leaf], schema: Schema) -> Iterator[_Request]:
     is_on = switches(params, schema)
-    for path, leaf in params.items():
-        key = foreign_key(path, foreign_keys())
-        if key and asks(key, leaf, is_on):
-            yield _Request(path, leaf, key.why, key.remedy)
+    for name in sorted(_wishes().intersection(params)):
+        key, leaf = foreign_keys()[name], params[name]
+        if asks(key, leaf, is_on):
+            yield _Request(name, leaf, key.why, key.remedy)
+
+
+@cache
+def _wishes() -> frozenset[str]:
+    """The parameters that may ask for what there is not."""
+    return frozenset(name for name, key in foreign_keys().items() if key.fate == "needs")
 
 
 def _linear_attention(native: Mapping[str, Value], params: Mapping[str, Leaf]) -> Iterator[_Request]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from attrs import frozen
@@ -48,13 +48,11 @@ class PresetPath:
 
     def _find(self, kind: Kind, name: str, place: str, hidden_by: File | None = None) -> File:
         """The strongest preset of a name; for one that extends its own name, the next one, which it hides."""
-        found = [file for folder in self._places(kind) if self._is_preset(file := _inside(folder, name))]
-        same = [file.identity for file in found]
-        if hidden_by and hidden_by.identity in same:
-            found = found[same.index(hidden_by.identity) + 1 :]
-        if not found:
-            raise self._missing(kind, name, place)
-        return found[0]
+        files = (_inside(folder, name) for folder in self._places(kind))
+        found = filter(self._is_preset, files)
+        for file in _behind(hidden_by, found) if hidden_by else found:
+            return file
+        raise self._missing(kind, name, place)
 
     def _is_preset(self, file: File) -> bool:
         return os.path.exists(file.path) and not self._is_experiment(file)
@@ -83,6 +81,13 @@ class PresetPath:
 
 def _inside(folder: File, name: str) -> File:
     return File(path=os.path.join(folder.path, name), name=os.path.normpath(os.path.join(folder.name, name)))
+
+
+def _behind(file: File, files: Iterable[File]) -> Iterator[File]:
+    """Those after a file; all of them where it is not among them."""
+    before = list(files)
+    same = [one.identity for one in before]
+    yield from before[same.index(file.identity) + 1 :] if file.identity in same else before
 
 
 def _beside(file: File, name: str) -> File | None:

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import frozen
 
 from primus_backend_megatron.host.schema import schema_for
 from primus_core.experiment import Module, Value
 from primus_core.outcome import Finding, Severity
+from primus_core.parameters import Parameter
 from primus_core.plan import ModelShape, RunPlan, Translation
+
+
+@frozen
+class Values(Mapping[str, Value]):
+    """What the translation sets, on Megatron's defaults, of which the checks read few."""
+
+    set: Mapping[str, Value]
+    parameters: Mapping[str, Parameter]
+
+    def __getitem__(self, name: str) -> Value:
+        return self.set[name] if name in self.set else self.parameters[name].default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parameters)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
 
 
 @frozen(kw_only=True)
@@ -33,11 +51,10 @@ class Case:
         """The case of a plan that has a translation with a model."""
         if translation.model is None:
             raise ValueError("a translation for Megatron has a model")
-        defaults = schema_for(plan.target.library_version).defaults
         paths = {row.native: row.path for row in translation.mapping}
         paths |= {row.native: row.path for row in translation.adjusted}
         return cls(
-            values={**defaults, **translation.native},
+            values=Values(translation.native, schema_for(plan.target.library_version).parameters),
             shape=translation.model,
             module=module,
             paths=paths,
