@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import frozen
+
 from primus_core.experiment import Value
 
 DEFAULTS: Mapping[str, Value] = {
@@ -44,7 +46,7 @@ DEFAULTS: Mapping[str, Value] = {
 }
 """What a portable parameter is where nobody sets it: the same for every back end, and so Megatron's own default."""
 
-PLAIN: Mapping[str, tuple[tuple[Value, ...], str]] = {
+LLAMA: Mapping[str, tuple[tuple[Value, ...], str]] = {
     "position_embedding_type": (("rope",), "rotary positions"),
     "rotary_percent": ((1.0, None), "heads that are rotated as a whole"),
     "no_rope_freq": ((None,), "positions in every layer"),
@@ -67,7 +69,27 @@ PLAIN: Mapping[str, tuple[tuple[Value, ...], str]] = {
     "num_experts": ((None, 0), "dense layers"),
     "mtp_num_layers": ((None, 0), "prediction of the next token only"),
 }
-"""The values with which a model is a plain Llama, and what such a model has."""
+"""The values with which a model is a dense Llama, and what such a model has."""
+
+
+@frozen(kw_only=True)
+class Family:
+    """Models that one builder makes."""
+
+    builder: str
+    """``module:function`` in the ranks, called with the architecture; makes a `ModelSpec` of TorchTitan's."""
+    accepts: Mapping[str, tuple[tuple[Value, ...], str]]
+    """Parameters that decide what a model is made of: the values that the builder can make, and what that is."""
+
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": Family(builder="primus_backend_torchtitan.rank.models.llama:llama", accepts=LLAMA),
+}
+
+
+def family_of(model: Mapping[str, Value]) -> Family:
+    """The family that a model belongs to by its parameters; whether its builder can make it is checked apart."""
+    return FAMILIES["llama"]
 
 
 def size(model: Mapping[str, Value], name: str, default: int | None = None) -> int:

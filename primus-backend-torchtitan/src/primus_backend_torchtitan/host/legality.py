@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from attrs import frozen
 
-from primus_backend_torchtitan.architecture import DEFAULTS, PLAIN
+from primus_backend_torchtitan.architecture import DEFAULTS, family_of
 from primus_backend_torchtitan.host.schema import schema_for
 from primus_core.experiment import Module, Value
 from primus_core.outcome import Cause, Finding
@@ -71,11 +71,12 @@ def check_plan(plan: RunPlan) -> tuple[Finding, ...]:
     return tuple(finding for check in _CHECKS for finding in check(case))
 
 
-def _check_plain(case: Case) -> Iterator[Finding]:
-    """The builder of models knows plain Llamas."""
-    for name, (plain, words) in PLAIN.items():
+def _check_family(case: Case) -> Iterator[Finding]:
+    """The builder of the model's family can make it."""
+    model = {native[6:]: value for native, value in case.values.items() if native.startswith("model.")}
+    for name, (plain, words) in family_of(model).accepts.items():
         native = f"model.{name}"
-        if not any(case.values[native] is value or case.values[native] == value for value in plain):
+        if case.values[native] not in plain:
             yield case.error(
                 "model",
                 f"this back end cannot build a model with {name}: {json.dumps(case.values[native])} yet",
@@ -157,7 +158,7 @@ _BLOCK = 128
 """Tokens of a block of flex attention's mask, which context parallelism cannot divide."""
 _SEQUENCE_PARALLEL = "parallelism.enable_sequence_parallel"
 _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
-    _check_plain,
+    _check_family,
     _check_heads,
     _check_sequence,
     _check_pipeline,

@@ -11,9 +11,8 @@ from torchtitan.components.optimizer import ParamGroupConfig
 from torchtitan.models.utils import validate_converter_order
 from torchtitan.trainer import Trainer
 
-from primus_backend_torchtitan.architecture import DEFAULTS
+from primus_backend_torchtitan.architecture import DEFAULTS, family_of
 from primus_backend_torchtitan.host.schema import schema_for
-from primus_backend_torchtitan.rank.models.llama import llama
 from primus_backend_torchtitan.sections import CONVERTERS, SECTIONS
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
@@ -76,9 +75,9 @@ def _merged(path: str, section: Any, native: Native, used: set[str]) -> Any:
 
 
 def _made_by_primus(config: Any, native: Native, version: str) -> dict[str, Any]:
-    """What has no counterpart in a file: the model, the optimizer's groups, and which data is evaluated on."""
+    """What no file says: the model, the groups of the optimizer, the vocabulary of the loss, evaluation data."""
     model = {**DEFAULTS, **{name[6:]: value for name, value in native.items() if name.startswith("model.")}}
-    spec = llama(model)
+    spec = find(family_of(model).builder)(model)
     for converter in _converters(model["converters"]):
         spec.model = converter.build().convert(spec.model)
     changes: dict[str, Any] = {"model_spec": spec, "optimizer": _optimizer(config.optimizer, native, version)}
