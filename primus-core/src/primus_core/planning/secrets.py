@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve
 
-from primus_core.experiment import Experiment
+from primus_core.experiment import Experiment, Leaf
 
 _WORDS = frozenset({"TOKEN", "KEY", "SECRET", "PASSWORD"})
 
@@ -28,8 +28,10 @@ def split_secrets(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
 
 def without_secrets(experiment: Experiment) -> Experiment:
     """The experiment with each secret of its ``env:`` replaced by a reference to the variable."""
-    env = {
-        name: evolve(leaf, value=f"${{{name}}}", overrode=()) if is_secret(name) else leaf
-        for name, leaf in experiment.env.items()
-    }
+    env = {name: _named(name, leaf) if is_secret(name) else leaf for name, leaf in experiment.env.items()}
     return evolve(experiment, env=env)
+
+
+def _named(name: str, leaf: Leaf) -> Leaf:
+    """Null stays: it sets nothing."""
+    return evolve(leaf, value=None if leaf.value is None else f"${{{name}}}", overrode=())

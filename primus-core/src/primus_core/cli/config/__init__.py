@@ -34,10 +34,10 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Run one of the commands; returns the exit code."""
     options = [word for word in argv if word == "--debug"]
     words = [word for word in argv if word != "--debug"]
-    if not words or words[0] in ("-h", "--help"):
+    if not words:
+        raise ConfigError("no command after `config`", remedy="`primus config --help` lists them")
+    if words[0] in ("-h", "--help"):
         say(_USAGE.format(commands=usage_of(COMMANDS)))
-        if not words:
-            raise ConfigError("no command after `config`", remedy="`primus config validate exp.yaml` checks a file")
         return ExitCode.OK
     return _find(words[0])([*words[1:], *options], env)
 

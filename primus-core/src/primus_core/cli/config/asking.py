@@ -64,8 +64,9 @@ class Asker:
     @classmethod
     def of(cls, args: argparse.Namespace, shell: Mapping[str, str]) -> Asker:
         for option in ("nproc", "nodes"):
-            if getattr(args, option, None) is not None and getattr(args, option) < 1:
-                raise ConfigError(f"--{option} {getattr(args, option)}", remedy="give 1 or more")
+            number = getattr(args, option)
+            if number is not None and number < 1:
+                raise ConfigError(f"--{option} {number}", remedy="give 1 or more")
         return cls(args=args, shell=shell, plugins=discovery.scan())
 
     def resolved(self, path: str) -> Experiment:
@@ -132,7 +133,7 @@ def _names_cpu(experiment: Experiment) -> bool:
 
 def environment_of(experiment: Experiment) -> dict[str, str]:
     """What the experiment's ``env:`` sets, secrets included."""
-    return {name: str(leaf.value) for name, leaf in experiment.env.items()}
+    return {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
 
 
 def without_errors(judged: Judged) -> Judged:

@@ -9,7 +9,9 @@ from functools import partial
 from primus_core.cli.config.asking import Asker, add_format, add_hardware, config_parser
 from primus_core.codec import to_json
 from primus_core.errors import ConfigError, ExitCode
+from primus_core.experiment import Experiment
 from primus_core.explain.verdicts import Remark, Verdict, verdict
+from primus_core.pipeline import Judged
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
@@ -29,10 +31,18 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     if not files:
         raise ConfigError("no file to validate", remedy="`primus config validate exp.yaml`")
     asker = Asker.of(args, env)
-    judge = partial(asker.judged, files=args.files, strict=args.strict)
-    verdicts = [verdict(file, partial(judge, file)) for file in files]
-    asker.tell(to_json(verdicts).rstrip("\n") if args.format == "json" else "\n".join(_lines(verdicts)))
+    experiments: list[Experiment] = []
+    verdicts = [verdict(file, partial(_judged, asker, file, experiments)) for file in files]
+    text = to_json(verdicts).rstrip("\n") if args.format == "json" else "\n".join(_lines(verdicts))
+    asker.tell(text, *experiments)
     return ExitCode.USAGE if any(one.count("error") for one in verdicts) else ExitCode.OK
+
+
+def _judged(asker: Asker, file: str, experiments: list[Experiment]) -> Judged:
+    """Judge a file; its experiment, whose secrets are not to be told, is kept."""
+    judged = asker.judged(file, files=asker.args.files, strict=asker.args.strict)
+    experiments.append(judged.experiment)
+    return judged
 
 
 def _lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
