@@ -49,6 +49,7 @@ PUBLISHED = {
     "qwen3_30B_A3B": 30.532,
     "qwen3_235B_A22B": 235.09,
     "qwen3_5_35B_A3B": 34.66,  # the text model
+    "lfm2_8B_A1B": 8.340,
 }
 """Billions of parameters that the models' publishers count, or that their published weights have."""
 
@@ -58,4 +59,6 @@ PARTS = {
 """Files that only others extend."""
 HYBRIDS = {"mamba_370M", *(path.stem for path in MODELS.glob("zebra_llama_*.yaml"))} - PARTS
 """Models with layers of state space, whose publishers tell no number of parameters."""
+PROXIES = {"qwen3_235B_A22B_4layer", "moe_515B", "moe_1T", "moe_2T", "moe_4T", "moe_proxy_single_node"}
+"""Shapes to measure with, which nobody published."""
 TINY = {"llama_tiny"}

@@ -55,6 +55,7 @@ ONE_BACKEND = (
     "hybrid_layer_pattern",
     "hybrid_override_pattern",
     "is_hybrid_model",
+    "lfm_layer_types",
     "linear_attention_freq",
     "linear_conv_kernel_dim",
     "linear_key_head_dim",

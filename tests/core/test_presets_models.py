@@ -13,7 +13,7 @@ import pytest
 
 from primus_core.experiment import Leaf
 from primus_core.resolve import resolve
-from tests.core.published import HYBRIDS, MODELS, PARTS, PUBLISHED, TINY
+from tests.core.published import HYBRIDS, MODELS, PARTS, PROXIES, PUBLISHED, TINY
 from tests.core.weights import parameter_count
 
 Params: TypeAlias = Callable[[str], Mapping[str, Leaf]]
@@ -53,10 +53,10 @@ def test_a_preset_has_as_many_parameters_as_the_published_model(model: str, para
 
 def test_every_model_is_counted_or_excused() -> None:
     """No preset of a model is left out of the comparison with the published sizes."""
-    assert {path.stem for path in MODELS.glob("*.yaml")} - PARTS == PUBLISHED.keys() | HYBRIDS | TINY
+    assert {path.stem for path in MODELS.glob("*.yaml")} - PARTS == PUBLISHED.keys() | HYBRIDS | PROXIES | TINY
 
 
-@pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS), *sorted(TINY)])
+@pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS | PROXIES | TINY)])
 def test_a_preset_is_whole_and_says_nothing_twice(model: str, params: Params) -> None:
     """A model has its sizes, tokenizer and vocabulary, and no file repeats the value that a file under it has."""
     found = params(model)
@@ -68,7 +68,7 @@ def test_a_preset_is_whole_and_says_nothing_twice(model: str, params: Params) ->
         assert not same, [str(one.origin) for one in below]
 
 
-@pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS)])
+@pytest.mark.parametrize("model", [*PUBLISHED, *sorted(HYBRIDS | PROXIES)])
 def test_a_preset_tells_nothing_about_training(model: str, params: Params) -> None:
     """Layout, batch, length and schedule are the experiment's."""
     foreign = ("parallel", "batch", "train_", "lr", "seq_length", "recompute", "save", "load", "optimizer")

@@ -11,11 +11,13 @@ def parameter_count(of: Mapping[str, Any]) -> int:
     """Weights of a decoder: embedding, output, and in each layer attention, feed-forward or experts, and two norms."""
     hidden, layers = of["hidden_size"], of["num_layers"]
     with_experts = layers_with_experts(of)
-    linear = of.get("linear_attention_freq")
     count = (1 + of["untie_embeddings_and_output_weights"]) * of["vocab_size"] * hidden + hidden
     for index in range(layers):
-        mixer = delta_net(of) if linear and (index + 1) % linear else attention(of)
-        count += mixer + (experts(of) if with_experts[index] else feed_forward(of, of["ffn_hidden_size"])) + 2 * hidden
+        count += (
+            mixer(of, index)
+            + (experts(of) if with_experts[index] else feed_forward(of, of["ffn_hidden_size"]))
+            + 2 * hidden
+        )
     return int(count)
 
 
@@ -32,6 +34,16 @@ def layers_with_experts(of: Mapping[str, Any]) -> list[bool]:
     pattern = [one == "1" for one, times in parts for _ in range(int(times or 1))] * int(whole[2] or 1)
     assert len(pattern) == layers
     return pattern
+
+
+def mixer(of: Mapping[str, Any], index: int) -> int:
+    """What a layer has before its feed-forward block: attention, or what stands in its place."""
+    linear, kinds = of.get("linear_attention_freq"), of.get("lfm_layer_types")
+    if linear and (index + 1) % linear:
+        return delta_net(of)
+    if kinds and kinds[index] == "conv":
+        return int(of["hidden_size"] * (4 * of["hidden_size"] + 3))
+    return attention(of)
 
 
 def attention(of: Mapping[str, Any]) -> int:

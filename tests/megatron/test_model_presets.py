@@ -14,10 +14,11 @@ from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import Found
 from primus_core.planning.make import Request
 from primus_core.resolve import resolve
-from tests.core.published import HYBRIDS, PUBLISHED
+from tests.core.published import HYBRIDS, PROXIES, PUBLISHED
 
 NOT_BUILT = {
     "grok2": ["router_logit_softcapping", "final_logit_softcapping"],
+    "lfm2_8B_A1B": ["lfm_layer_types"],
     "mamba_370M": ["hybrid_layer_pattern"],
     "qwen3_5_35B_A3B": ["flash-linear-attention"],
     **{model: ["is_hybrid_model"] for model in HYBRIDS if model != "mamba_370M"},
@@ -55,7 +56,7 @@ def judged(model: str, folder: Path) -> Judged:
     )
 
 
-@pytest.mark.parametrize("preset", sorted(PUBLISHED.keys() | HYBRIDS))
+@pytest.mark.parametrize("preset", sorted(PUBLISHED.keys() | HYBRIDS | PROXIES))
 def test_megatron_trains_a_published_model_or_says_what_it_needs(preset: str, tmp_path: Path) -> None:
     """Megatron knows every parameter of a model's preset; what it cannot build is a missing dependency, named."""
     known = schema_for("0.19.2").parameters.keys() | foreign_keys().keys()
@@ -64,6 +65,6 @@ def test_megatron_trains_a_published_model_or_says_what_it_needs(preset: str, tm
     assert found.errors == ()
     errors = [one for one in found.findings if one.severity == "error"]
     assert {one.cause for one in errors} <= {"dependency"}
-    told = "\n".join(f"{one.summary} {one.remedy}" for one in errors)
+    told = "\n".join(f"{one.summary} {one.evidence} {one.remedy}" for one in errors)
     assert bool(errors) == (preset in NOT_BUILT)
     assert [name for name in NOT_BUILT.get(preset, ()) if name not in told] == []
