@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -456,3 +459,36 @@ def test_names_of_data_are_checked_without_files() -> None:
         "exp.yaml:3: Llama3Tokenizer needs a tokenizer_model"
     ]
     assert "is set and train_data_path is not" in names(valid_data_path="x", tokenizer_type=BYTES)[0]
+
+
+@pytest.fixture
+def other_user() -> Iterator[Path]:
+    """A folder that everybody may read, and a user who may not read everything."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        os.seteuid(own)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["data.idx", "data.bin", "text.txt", "tokenizer.json"])
+def test_a_file_that_may_not_be_read(name: str, other_user: Path) -> None:
+    """It is told with its path and line, not by a traceback."""
+    own = os.geteuid()
+    os.seteuid(os.getuid())
+    indexed(other_user / "data", [1, 2, 3])
+    (other_user / "text.txt").write_text("some text")
+    (other_user / "tokenizer.json").write_text('{"model": {"vocab": {"a": 0}}}')
+    (other_user / name).chmod(0)
+    os.seteuid(own)
+    tokenizer = {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": str(other_user / "tokenizer.json")}
+    paths: list[Value] = [str(other_user / "data"), str(other_user / "text.txt")]
+    with pytest.raises(ConfigError) as caught:
+        task(other_user, train_data_path=paths, vocab_size=100, **tokenizer)
+    assert name in caught.value.what
+    assert caught.value.where.startswith("exp.yaml:")

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -347,6 +348,24 @@ def test_malicious_state(name: str, foreign: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps({"args": Evil(tmp_path / "canary")}, 2))
     assert "is not safe to load" in one({**MODEL, "load": str(foreign)}, ranks=2).summary
+
+
+@pytest.mark.parametrize("name", ["", "iter_0000002", "iter_0000002/primus.json"])
+def test_a_checkpoint_that_may_not_be_read(name: str, saved: Path) -> None:
+    """A folder or file that belongs to somebody else is told as such, not by a traceback."""
+    place, own = Path(tempfile.mkdtemp()), os.geteuid()
+    try:
+        place.chmod(0o755)
+        shutil.copytree(saved / "plain/checkpoints", place / "copy")
+        (place / "copy" / name).chmod(0)
+        os.seteuid(65534 if own == 0 else own)
+        finding = one({**MODEL, "load": str(place / "copy")}, ranks=2)
+    finally:
+        os.seteuid(own)
+        (place / "copy" / name).chmod(0o755)
+        shutil.rmtree(place)
+    assert "Permission denied" in finding.evidence
+    assert str(place / "copy") in finding.summary + finding.evidence
 
 
 def test_metadata_cut_short(foreign: Path) -> None:

@@ -115,6 +115,8 @@ def _missing(folder: str, step: int | None, parameter: str) -> Missing:
         why = "the folder does not exist"
     elif not Path(folder).is_dir():
         why = "it is no folder"
+    elif hindrance := _hindrance(folder):
+        why = f"it may not be read: {hindrance}"
     elif whole:
         why = f"whole checkpoints: {list_steps(sorted(whole))}"
     elif steps and step is not None:
@@ -127,6 +129,14 @@ def _missing(folder: str, step: int | None, parameter: str) -> Missing:
     return Missing(
         "ckpt_step" if steps and step is not None else parameter, what, why, _remedy(folder, step, parameter)
     )
+
+
+def _hindrance(folder: str) -> str:
+    try:
+        os.listdir(folder)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _remedy(folder: str, step: int | None, parameter: str) -> str:

@@ -22,7 +22,7 @@ LIBRARY = "megatron-core"
 def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
     """The sidecar of a checkpoint whose other files are written."""
     values, folder = vars(args), checkpoint_folder(save, iteration)
-    session = CURRENT.get(None)
+    session, now = CURRENT.get(None), trained_tokens(args)
     return Sidecar(
         step=iteration,
         time=time.time(),
@@ -33,11 +33,16 @@ def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
         world_size=args.world_size,
         layout=layout_of(values),
         distributed_optimizer=optimizer_kind(values),
-        tokens=args.consumed_train_samples * args.seq_length,
+        tokens=session.saved_tokens.get(iteration, now) if session else now,
         facts={name: values[name] for name in ARGUMENTS},
         files=tuple(sorted(name for name in os.listdir(folder) if name != MARKER)),
         tensors=_weights(folder),
     )
+
+
+def trained_tokens(args: Namespace) -> int:
+    """Tokens trained on until now, by all ranks."""
+    return int(args.consumed_train_samples * args.seq_length)
 
 
 def _weights(folder: Path) -> Mapping[str, Tensor]:

@@ -16,7 +16,7 @@ from primus_backend_megatron.checkpoints import (
     is_whole,
     tracked_iteration,
 )
-from primus_backend_megatron.rank.describing import describe
+from primus_backend_megatron.rank.describing import describe, trained_tokens
 from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.checkpoints.sidecar import as_mapping
 
@@ -35,6 +35,7 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
             return None
         _announce(session, iteration)
         session.enter("save")
+        session.saved_tokens[iteration] = trained_tokens(_args())
         result = original(iteration, *rest, **options)
         session.unfinished_saves.append(iteration)
         if not _args().async_save:

@@ -30,6 +30,8 @@ class Session:
     """Iterations whose checkpoints are still being written in the background."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
+    saved_tokens: dict[int, int] = field(factory=dict)
+    """Tokens that were trained on before each save, by its iteration; training goes on while one is written."""
     weights: Mapping[str, Tensor] | None = None
     """Global shapes of the model's weights; None until a checkpoint tells them."""
     phase: str = ""

@@ -51,7 +51,10 @@ def data_task(params: Mapping[str, Leaf], settings: Settings, cwd: str, workspac
     tokenizer = choose_tokenizer(params, cwd, has_text=any(source.kind != "indexed" for source in sources))
     vocabulary, where = _vocabulary(params)
     if vocabulary is not None:
-        check_vocabulary(vocabulary, tokenizer, sources, where)
+        try:
+            check_vocabulary(vocabulary, tokenizer, sources, where)
+        except OSError as error:
+            raise _unreadable(error, where) from None
     return Task(
         kind="data",
         entry=ENTRY,
@@ -153,10 +156,18 @@ def _splits(
             try:
                 found = find_sources(entry, cwd, str(params[key].origin), text_field)
                 splits[split].extend(_share(found, weight))
+            except OSError as error:
+                errors.append(_unreadable(error, str(params[key].origin)))
             except ConfigError as error:
                 errors.append(error)
     raise_all(errors)
     return splits
+
+
+def _unreadable(error: OSError, where: str) -> ConfigError:
+    what = f"{error.filename or 'a data file'} cannot be read"
+    remedy = "give this user the right to read it, or name other data"
+    return ConfigError(what, where=where, why=error.strerror or str(error), remedy=remedy)
 
 
 def _share(sources: Sequence[Source], weight: float | None) -> list[Weighted]:
