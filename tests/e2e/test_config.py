@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.cli.arguments import run_parser
 from primus_core.cli.main import main
+from primus_core.cli.prepare import prepare
 from primus_core.plan import Layout
 from primus_core.planning.nodes import nodes_for
+from primus_core.yamlfile import dump_experiment
 from tests.e2e.support import EXAMPLE, ROOT, Primus
 
 Config = Callable[..., "Answer"]
@@ -504,3 +507,20 @@ def test_readme_shows_real_output(config: Config, monkeypatch: pytest.MonkeyPatc
         words, _, wanted = command.partition(" | grep ")
         lines = config(*shlex.split(words)).out.splitlines()
         assert [line for line in lines if wanted in line] == output.splitlines(), command
+
+
+def test_a_run_keeps_a_file_that_means_the_same(
+    experiment: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a run writes beside its plan needs neither the variables nor the command line that it was started with."""
+    monkeypatch.chdir(tmp_path)
+    name = experiment("exp.yaml", "bf16: ${X}", "norm_epsilon: 1e-6")
+    words = [name, "--launcher", "single", "--nproc", "1", "lr=2e-3"]
+    prepared = prepare(run_parser("primus run", "").parse_intermixed_args(words), {"X": "off"})
+    assert prepared.resolved is not None
+    (tmp_path / "again.yaml").write_text(dump_experiment(prepared.resolved))
+    again = prepare(run_parser("primus run", "").parse_intermixed_args(["again.yaml", *words[1:-1]]), {})
+    assert again.plan.translation is not None
+    assert prepared.plan.translation is not None
+    assert again.plan.translation.native == prepared.plan.translation.native
+    assert again.plan.translation.native["bf16"] is False
