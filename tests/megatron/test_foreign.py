@@ -199,8 +199,17 @@ def test_misspelt_name_of_another_product() -> None:
     assert "`use_turbo_attention`" in caught.value.remedy
 
 
-def test_null_beside_the_other_spelling() -> None:
-    """An old spelling that is null takes nothing from the new one."""
+@pytest.mark.parametrize(("old", "new", "used"), [(None, 2, 2), (2, None, 2), (2, 2, 2)])
+def test_null_beside_the_other_spelling(old: Value, new: Value, used: int) -> None:
+    """A spelling that is null takes nothing from the other one."""
     params: dict[str, Value] = {"num_layers": 8, "pipeline_model_parallel_size": 4}
-    names: dict[str, Value] = {"num_virtual_stages_per_pipeline_rank": 2, "virtual_pipeline_model_parallel_size": None}
-    assert translate({**MOCK, **params, **names}).native["num_virtual_stages_per_pipeline_rank"] == 2
+    names: dict[str, Value] = {"num_virtual_stages_per_pipeline_rank": new, "virtual_pipeline_model_parallel_size": old}
+    assert translate({**MOCK, **params, **names}).native["num_virtual_stages_per_pipeline_rank"] == used
+
+
+def test_old_switch_that_is_off() -> None:
+    """An old switch that is off beside the new one that is on, as in a list of all defaults, is no contradiction."""
+    switches: dict[str, Value] = {"use_megatron_fsdp": True, "use_custom_fsdp": False}
+    assert translate({**MOCK, **switches}, accelerator="cuda").native["use_megatron_fsdp"] is True
+    with pytest.raises(ConfigError, match="use_custom_fsdp"):
+        translate({**MOCK, "use_megatron_fsdp": False, "use_custom_fsdp": True}, accelerator="cuda")

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from primus_backend_megatron.host.foreign import foreign_keys
 from primus_backend_megatron.host.schema import schema_for
 from primus_core.experiment import Value
 from primus_core.plan import Translation
+from primus_core.planning.settings import core_schema
+from tests.megatron.experiments import translate
 from tests.megatron.references import Reference, megatron_references, needs_reference, typed
 
 pytestmark = needs_reference
@@ -27,6 +29,8 @@ pytestmark = needs_reference
 SCHEMA = schema_for("0.19.2").parameters
 TABLE = json.loads(Path(__file__).with_name("reference.json").read_text(encoding="utf-8"))
 TOTAL = 80
+WORDS = {"framework", "model", "bases"}
+"""What an experiment says of a module beside its parameters; `bases` is dead there as well."""
 WHERE_MEGATRON_IS = {"experimental_attention_variant": 2}
 """What lacks a package beside Megatron: on a host without Megatron nobody can tell."""
 
@@ -86,6 +90,31 @@ def test_every_parameter_is_known() -> None:
         (row.path, row.severity) for reference in megatron_references() for row in translation_of(reference).unused
     )
     assert found == {(row["key"], row["told"]): row["files"] for row in TABLE["unused"]}
+
+
+def test_everything_that_was_known_is_known() -> None:
+    """Each name that an experiment resolves to there, presets included, is Megatron's, core's or reviewed here."""
+    known = {*SCHEMA, *foreign_keys(), *core_schema().parameters, *WORDS}
+    assert {name for reference in megatron_references() for name in reference.wanted} <= known
+
+
+def test_every_value_written_out_loads() -> None:
+    """A file that sets everything that an experiment resolves to there loads as the experiment does."""
+    for reference in megatron_references():
+        written = {name: value for name, value in flat(reference.wanted) if name not in WORDS}
+        for name in ("vocab_size", "auto_continue_train"):  # null there; and of an environment variable
+            written[name] = translation_of(reference).native.get(name, False)
+        translation = translate(written, accelerator="cuda")
+        assert translation.native["num_layers"] == reference.wanted["num_layers"]
+
+
+def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, Value]]:
+    """Maps as dotted names."""
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def test_every_model_that_cannot_be_built_is_named() -> None:

@@ -103,15 +103,16 @@ def _take_back(names: _Names, cleared: Iterable[str]) -> None:
 
 
 def _add_alias(names: _Names, alias: ForeignKey, leaf: Leaf) -> None:
-    """The stronger layer wins; in one layer, two values that differ are a contradiction."""
+    """The stronger layer wins; in one layer, two values that both ask for something and differ are a contradiction."""
     other = names.leaves.get(alias.native)
     if other is None:
         names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
         return
     here, there = leaf.origin.strength, other.origin.strength
-    if leaf.value == other.value or (leaf.value is None and here == there):
+    idle = leaf.value is None or leaf.value is False
+    if leaf.value == other.value or (idle and here == there):
         names.unused.append(Unused(path=alias.name, why=f"`{alias.native}` says it ({other.origin})"))
-    elif here > there:
+    elif here > there or (here == there and other.value is None):
         names.unused.append(_overridden(names.paths[alias.native], alias.name, leaf))
         names.leaves[alias.native], names.paths[alias.native] = leaf, alias.name
     elif there > here:
