@@ -67,7 +67,7 @@ def load_schema(text: str, changes: Mapping[str, Mapping[str, Value]] | None = N
 
 
 class _Rows(Mapping[str, Parameter]):
-    """The rows of a schema file. An experiment names few of a library's parameters: each is made when it is asked for."""
+    """The rows of a schema file. An experiment names few parameters of a library: each is made when asked for."""
 
     def __init__(self, rows: Mapping[str, Mapping[str, Value]]) -> None:
         self._rows = rows
