@@ -64,3 +64,9 @@ def test_presets_repeat_no_default(tmp_path: Path) -> None:
     module, _ = translated("pre_trainer.yaml", tmp_path)
     ours = {name: leaf for name, leaf in module.params.items() if "primus_backend_megatron" in leaf.origin.file}
     assert not [name for name, leaf in ours.items() if leaf.value == LIBRARY[name].default or leaf.overrode]
+
+
+def test_tuning_begins_anew(tmp_path: Path) -> None:
+    """A model that is trained on starts from its weights, not from where its training ended."""
+    assert translated("sft_trainer.yaml", tmp_path)[1].native["finetune"] is True
+    assert "finetune" not in translated("pre_trainer.yaml", tmp_path)[1].native
