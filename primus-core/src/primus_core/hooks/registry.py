@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 from typing import TypeVar
 
-from pluggy import HookImpl, PluginManager, PluginValidationError
+from pluggy import HookImpl, HookimplOpts, PluginManager, PluginValidationError
 
 from primus_core.contract.markers import PROJECT
 from primus_core.discovery import Group, PluginInfo, load
@@ -18,11 +19,20 @@ from primus_core.plan import RunPlan
 T = TypeVar("T")
 
 
+class _Manager(PluginManager):
+    """Looks for hooks among a module's marked functions only: pluggy would inspect everything that it imports, too."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> HookimplOpts | None:
+        if isinstance(plugin, ModuleType) and not hasattr(vars(plugin).get(name), f"{PROJECT}_impl"):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
 class Registry:
     """A pluggy manager that knows the distribution behind each plugin."""
 
     def __init__(self, specification: type) -> None:
-        self._manager = PluginManager(PROJECT)
+        self._manager = _Manager(PROJECT)
         self._manager.add_hookspecs(specification)
         self._infos: dict[str, PluginInfo] = {}
 
