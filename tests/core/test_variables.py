@@ -109,6 +109,14 @@ def test_broken_references(tmp_path: Path, text: str, what: str) -> None:
     assert error.where.startswith("exp.yaml:11")
 
 
+@pytest.mark.parametrize("text", ["${BIG}", "a${BIG}", "${NOT:${BIG}}"])
+def test_variables_are_no_bomb(tmp_path: Path, text: str) -> None:
+    """A long variable that is used a thousand times is refused at once."""
+    items = ", ".join([f"'{text}'"] * 1000)
+    (error,) = refused(tmp_path, f"{OVERRIDES}      x: [{items}]\n", env={"BIG": "x" * 100_000})
+    assert "the variables bring more than 4194304 characters to the experiment" in error.what
+
+
 def test_a_variable_with_a_bad_character_is_named(tmp_path: Path) -> None:
     """Bytes that are not UTF-8 are an error that names line and variable."""
     (error,) = refused(tmp_path, OVERRIDES + "      x: a/${BAD}\n", env={"BAD": "\udcff"})

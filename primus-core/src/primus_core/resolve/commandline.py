@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from attrs import field, frozen
 
@@ -10,7 +10,7 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Origin
 from primus_core.resolve.layout import MODULE_WORDS, SECTIONS, WORDS, experiment_tree, module_tree
 from primus_core.resolve.trees import Tree, merge
-from primus_core.resolve.variables import substitute
+from primus_core.resolve.variables import Variables, substitute
 from primus_core.yamlfile import Fields, Node, parse_text
 
 _ORIGIN = Origin(file="command line", layer="command line")
@@ -28,7 +28,7 @@ class CommandLine:
     """For every module, in the layout of a module."""
 
 
-def parse_overrides(words: Sequence[str], variables: Mapping[str, str], errors: list[ConfigError]) -> CommandLine:
+def parse_overrides(words: Sequence[str], variables: Variables, errors: list[ConfigError]) -> CommandLine:
     """Read ``key=value`` words; a later one wins. What is wrong is added to ``errors``.
 
     ``exp_name=``, ``env.NAME=``, ``direct.gpus_per_node=`` and ``modules.NAME.KEY=`` are keys of the experiment;
@@ -50,7 +50,7 @@ def parse_overrides(words: Sequence[str], variables: Mapping[str, str], errors: 
     return CommandLine(experiment=experiment, module=module)
 
 
-def _split(word: str, variables: Mapping[str, str], errors: list[ConfigError]) -> tuple[list[str], Node]:
+def _split(word: str, variables: Variables, errors: list[ConfigError]) -> tuple[list[str], Node]:
     key, equals, text = word.partition("=")
     path = key.strip().split(".")
     if not equals or not all(path) or not key.isprintable() or len(path) > _LONGEST_PATH:

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer
 from primus_core.resolve.trees import Tree, merge
-from primus_core.resolve.variables import substitute
+from primus_core.resolve.variables import Variables, substitute
 from primus_core.yamlfile import Fields, Items, Node, Scalar, Unset, load
 
 _MOST_FILES = 100
@@ -48,7 +48,7 @@ class Reader:
     """Reads files for one experiment and collects what is wrong in them."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self.variables = variables
+        self.variables = Variables(variables)
         self._read = 0
         self.errors: list[ConfigError] = []
         """Problems that did not hinder reading on."""

@@ -18,9 +18,26 @@ _DEEPEST = 16
 """Levels of references and braces inside defaults."""
 _LONGEST = 1 << 20
 """Characters of one value: a text can refer to one long variable many thousand times."""
+_MOST = 1 << 22
+"""Characters of all values with references in one experiment."""
 
 
-def substitute(node: Node, variables: Mapping[str, str], errors: list[ConfigError]) -> Node:
+class Variables:
+    """The environment, as far as one experiment may use it."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+        self._left = _MOST
+
+    @property
+    def spent(self) -> bool:
+        return self._left < 0
+
+    def spend(self, characters: int) -> None:
+        self._left -= characters
+
+
+def substitute(node: Node, variables: Variables, errors: list[ConfigError]) -> Node:
     """The node with every reference replaced; unset variables and broken references are added to ``errors``.
 
     A scalar that is one reference becomes what its text would be on the command line: a number, null, a list in
@@ -28,7 +45,7 @@ def substitute(node: Node, variables: Mapping[str, str], errors: list[ConfigErro
     ``$${`` stands for ``${``.
     """
     if isinstance(node, Scalar):
-        if not isinstance(node.value, str) or "${" not in node.value:
+        if not isinstance(node.value, str) or "${" not in node.value or variables.spent:
             return node
         try:
             return _Reading(node, node.value, variables).node()
@@ -46,10 +63,11 @@ def substitute(node: Node, variables: Mapping[str, str], errors: list[ConfigErro
 class _Reading:
     """Goes once through a text, from left to right."""
 
-    def __init__(self, place: Scalar, text: str, variables: Mapping[str, str]) -> None:
+    def __init__(self, place: Scalar, text: str, variables: Variables) -> None:
         self._origin = place.origin
         self._text = text
-        self._variables = variables
+        self._budget = variables
+        self._variables = variables.values
         self._at = 0
         self._alone = False
         """The whole text is one reference."""
@@ -57,6 +75,9 @@ class _Reading:
 
     def node(self) -> Node:
         replaced = self._words(0, wanted=True)
+        self._budget.spend(len(self._text) + len(replaced))
+        if self._budget.spent:
+            self._refuse(f"the variables bring more than {_MOST} characters to the experiment", "use them less often")
         used = tuple(self._used)
         if not self._alone:
             return Scalar(value=replaced, origin=self._origin, variables=used)
