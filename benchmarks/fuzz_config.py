@@ -106,7 +106,17 @@ TOKENS = (
 )
 FILES = (
     *("fifo.yaml", "zero.yaml", "loop.yaml", "folder.yaml", "utf16.yaml", "crlf.yaml", "binary.yaml", "self.yaml"),
-    *("exp.yaml", "../exp.yaml", "/dev/stdin", "/proc/self/mem", "bomb.yaml", "deep.yaml", "base.yaml", "tiny.yaml"),
+    *(
+        "exp.yaml",
+        "../exp.yaml",
+        "/dev/stdin",
+        "/proc/self/mem",
+        "bomb.yaml",
+        "deep.yaml",
+        "tall.yaml",
+        "base.yaml",
+        "tiny.yaml",
+    ),
 )
 KEYS = ("lr", "rope", "rope.base", "env.A", "exp_name", "model", "modules.pre_trainer.overrides.x", "a.b", "direct.n")
 VALUES: tuple[Value, ...] = (
@@ -124,6 +134,9 @@ ENV = {
 _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )
+
+
+_TOWER = "a0: &a0 [[[[x]]]]\n" + "".join(f"a{n}: &a{n} {'[' * 20}*a{n - 1}{']' * 20}\n" for n in range(1, 60))
 
 
 class Failure(Exception):
@@ -156,6 +169,7 @@ def surroundings(folder: Path) -> None:
         "more.yaml": "exp_name: more\nmodules: {pre_trainer: {overrides: {seed: 1}}}\n",
         "trainer.yaml": "lr: 1\nrope: {base: 2, scale: 3}\n",
         "tiny.yaml": "extends: crlf.yaml\nhidden_size: 128\n",
+        "tall.yaml": _TOWER,
         "self.yaml": "extends: self.yaml\n",
         "bomb.yaml": _BOMB,
         "deep.yaml": f"a: {'[' * 5000}{']' * 5000}\n",
@@ -225,6 +239,15 @@ def _add_nested(text: str, chance: random.Random) -> str:
     return f"{text}      x: {opening * depth}1{closing * depth}\n"
 
 
+def _add_aliases(text: str, chance: random.Random) -> str:
+    wrap = "[" * chance.choice((1, 9, 30))
+    lines = [f"      b0: &b0 {chance.choice(('x', '[x, x]', '{k: 1}', 'x' * 10_000))}"]
+    for n in range(1, chance.choice((2, 5, 40))):
+        items = ", ".join([f"*b{n - 1}"] * chance.choice((1, 1, 2, 9)))
+        lines.append(f"      b{n}: &b{n} [{wrap}{items}{wrap.replace('[', ']')}]")
+    return text + "\n".join(lines) + "\n"
+
+
 def _add_tokens(text: str, chance: random.Random) -> str:
     value = chance.choice(TOKENS) + chance.choice(TOKENS)
     quoted = "'" + value.replace("'", "''") + "'"
@@ -246,7 +269,7 @@ def _value(chance: random.Random, depth: int) -> Value:
 
 _MUTATIONS: Sequence[Callable[[str, random.Random], str]] = (
     *(_insert, _other_value, _other_value, _other_file, _delete, _repeat, _cross),
-    *(_add_nested, _add_tokens, _add_tokens, _add_value, _add_value, _add_value),
+    *(_add_nested, _add_aliases, _add_tokens, _add_tokens, _add_value, _add_value, _add_value),
 )
 
 

@@ -17,7 +17,7 @@ def test_mutated_inputs_give_an_experiment_or_an_error(tmp_path: Path) -> None:
     assert len(tally.outcomes) > 25
 
 
-@pytest.mark.parametrize("name", ["fifo", "zero", "loop", "folder", "utf16", "binary", "bomb", "deep", "self"])
+@pytest.mark.parametrize("name", ["fifo", "zero", "loop", "folder", "utf16", "binary", "bomb", "deep", "tall", "self"])
 @pytest.mark.parametrize("key", ["extends", "model"])
 def test_a_name_may_hit_anything(tmp_path: Path, key: str, name: str) -> None:
     """Pipes, devices, loops, folders, other encodings and bombs are errors wherever a file is named."""

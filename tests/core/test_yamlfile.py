@@ -175,6 +175,20 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
     assert time.process_time() - started < 5
 
 
+def test_aliases_cannot_pile_up() -> None:
+    """Nesting counts through aliases: no structure is deeper than one that is written out."""
+    lines = [f"a0: &a0 {'[' * 20}{']' * 20}", *(f"a{i}: &a{i} [{'[' * 9}*a{i - 1}{']' * 9}]" for i in range(1, 40))]
+    error = refused("\n".join(lines))
+    assert (error.what, error.where) == ("nested deeper than 32 levels", "f.yaml:3")
+
+
+def test_aliases_of_a_long_text_are_a_bomb() -> None:
+    """A text counts by its length, each time that it is meant; once it may be long."""
+    text = f"a: &a '{'x' * 500_000}'\n"
+    assert len(str(loads(text, "f.yaml").value["a"])) == 500_000
+    assert "more than 50000 values" in refused(f"{text}b: [{', '.join(['*a'] * 10)}]\n").what
+
+
 def test_a_tab_is_named() -> None:
     """A tab as indentation is answered with what to do about it."""
     assert "the line starts with a tab" in refused("a:\n\tb: 1\n").remedy

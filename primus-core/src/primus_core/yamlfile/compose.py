@@ -12,13 +12,14 @@ from functools import lru_cache
 from typing import Any
 
 import yaml
-from attrs import evolve
+from attrs import evolve, frozen
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Origin
 from primus_core.yamlfile.files import empty_file, read_text
 from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
 from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolve
+from primus_core.yamlfile.syntax import UNSET, syntax_error
 
 # libyaml's parser is some ten times faster; wheels have it, some distributions' builds do not.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -29,6 +30,8 @@ _MOST_NODES = 50_000
 """Nodes after the expansion of aliases: beyond any configuration, far below what fills the memory."""
 _WORTH_REMEMBERING = 1 << 15
 """Characters of a file that is kept once it has been read."""
+_TEXT_OF_A_NODE = 64
+"""Characters that count as much as a node: aliases of a long text are a bomb too."""
 _TAG = "tag:yaml.org,2002:"
 _TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "null": (type(None),),
@@ -36,7 +39,6 @@ _TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "int": (int,),
     _TAG + "float": (float, int),
 }
-UNSET = "!unset"
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no environment variable, path or UTF-8 file can hold; only escapes can bring them."""
 
@@ -85,9 +87,22 @@ def compose(text: str, file: str, layer: Layer) -> Node | None:
     try:
         return _Composer(yaml.parse(text, Loader=_Loader), file, layer).document()
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, file, text) from None
+        raise syntax_error(error, file, text) from None
     except (yaml.YAMLError, ValueError) as error:  # ValueError: an escape that is no character
         raise ConfigError("not valid YAML", where=file, why=str(error), remedy="correct its syntax") from None
+
+
+@frozen
+class _Anchored:
+    """What an alias stands for."""
+
+    node: Node
+    nodes: int
+    """Nodes in it, as far as they count."""
+    unsets: int
+    """How many of them are ``!unset``."""
+    height: int
+    """Levels below it."""
 
 
 class _Composer:
@@ -97,10 +112,10 @@ class _Composer:
         self._events = events
         self._file = file
         self._layer = layer
-        self._anchors: dict[str, tuple[Node, int, int]] = {}
-        """By name: the node, how many nodes it is, and how many ``!unset`` are in it."""
+        self._anchors: dict[str, _Anchored] = {}
         self._unfinished: set[str] = set()
         self._nodes = 0
+        self._deepest = 0
         self._unsets = 0
         self._lists = 0
         """Lists around the node that is read."""
@@ -121,18 +136,26 @@ class _Composer:
         self._count(event, 1)
         origin = origin or self._origin(event)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, origin)
-        if depth > _DEEPEST:
-            raise self._error(event, f"nested deeper than {_DEEPEST} levels", "write a flatter structure")
-        before = self._nodes, self._unsets
+            return self._alias(event, depth, origin)
+        self._reach(event, depth)
         anchor: str | None = getattr(event, "anchor", None)
-        if anchor:
-            self._unfinished.add(anchor)
+        return self._anchored(event, depth, origin, anchor) if anchor else self._content(event, depth, origin)
+
+    def _anchored(self, event: yaml.Event, depth: int, origin: Origin, anchor: str) -> Node:
+        nodes, unsets, deepest = self._nodes, self._unsets, self._deepest
+        self._unfinished.add(anchor)
+        self._deepest = depth
         node = self._content(event, depth, origin)
-        if anchor:
-            self._unfinished.discard(anchor)
-            self._anchors[anchor] = (node, self._nodes - before[0], self._unsets - before[1])
+        self._unfinished.discard(anchor)
+        self._anchors[anchor] = _Anchored(node, self._nodes - nodes, self._unsets - unsets, self._deepest - depth)
+        self._deepest = max(deepest, self._deepest)
         return node
+
+    def _reach(self, event: yaml.Event, depth: int) -> None:
+        if depth > self._deepest:
+            self._deepest = depth
+            if depth > _DEEPEST:
+                raise self._error(event, f"nested deeper than {_DEEPEST} levels", "write a flatter structure")
 
     def _content(self, event: yaml.Event, depth: int, origin: Origin) -> Node:
         if isinstance(event, yaml.ScalarEvent):
@@ -155,6 +178,7 @@ class _Composer:
             raise self._tag_error(event, tag)
         if isinstance(value, str):
             self._refuse_unusable(event)
+            self._nodes += len(value) // _TEXT_OF_A_NODE
         return Scalar(value=value, text=None if isinstance(value, str) else event.value, origin=origin)
 
     def _refuse_unusable(self, event: yaml.ScalarEvent) -> None:
@@ -215,16 +239,17 @@ class _Composer:
             raise self._error(event, "`<<` merges maps only", "write `<<: *anchor`, where the anchor is on a map")
         return [one for one in maps if isinstance(one, Fields)]
 
-    def _alias(self, event: yaml.AliasEvent, origin: Origin) -> Node:
+    def _alias(self, event: yaml.AliasEvent, depth: int, origin: Origin) -> Node:
         name = event.anchor
         if name in self._unfinished:
             raise self._error(event, f"`*{name}` contains itself", "remove the alias")
         if name not in self._anchors:
             raise self._error(event, f"`*{name}` has no anchor", f"put `&{name}` before the value that is meant")
-        node, size, unsets = self._anchors[name]
-        self._count(event, size)
-        self._count_unsets(event, unsets)
-        return evolve(node, origin=origin)
+        meant = self._anchors[name]
+        self._count(event, meant.nodes)
+        self._count_unsets(event, meant.unsets)
+        self._reach(event, depth + meant.height)
+        return evolve(meant.node, origin=origin)
 
     def _count(self, event: yaml.Event, nodes: int) -> None:
         self._nodes += nodes
@@ -258,28 +283,3 @@ class _Composer:
 
     def _error(self, event: yaml.Event, what: str, remedy: str) -> ConfigError:
         return ConfigError(what, where=str(self._origin(event)), remedy=remedy)
-
-
-def _syntax_error(error: yaml.MarkedYAMLError, file: str, text: str) -> ConfigError:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line if mark else 0
-    source = (text.splitlines()[line : line + 1] or [""])[0]
-    context = f"{error.context}: " if error.context else ""
-    began = error.context_mark.line if error.context_mark else line
-    since = f" (begun on line {began + 1})" if began != line else ""
-    return ConfigError(
-        "not valid YAML",
-        where=f"{file}:{line + 1}",
-        why=f"{context}{error.problem}{since}\n{source[:120]}".rstrip(),
-        remedy=_syntax_remedy(source),
-    )
-
-
-def _syntax_remedy(source: str) -> str:
-    if "\t" in source[: len(source) - len(source.lstrip())] or source.lstrip(" ").startswith("\t"):
-        return "indent with spaces: the line starts with a tab"
-    if f"{UNSET}}}" in source or f"{UNSET}," in source:
-        return f"put a blank after `{UNSET}`, or write the map on lines of its own"
-    if "${" in source:
-        return "put quotes around a value with `${...}` inside brackets or with a colon and a space"
-    return "correct the line, or put quotes around its value"

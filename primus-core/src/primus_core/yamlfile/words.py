@@ -6,9 +6,10 @@ from attrs import evolve
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Origin, Value
-from primus_core.yamlfile.compose import UNSET, compose
+from primus_core.yamlfile.compose import compose
 from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
 from primus_core.yamlfile.scalars import scalar
+from primus_core.yamlfile.syntax import UNSET
 
 
 def parse_scalar(text: str) -> Value:
