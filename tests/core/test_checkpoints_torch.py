@@ -78,7 +78,7 @@ def test_a_folder_of_distributed_checkpoint(written: Path) -> None:
     assert read_object(written / "step-7", metadata.objects["step"], ALLOWED) == 7
     arguments = read_object(written / "step-7", metadata.objects["common.args"], ALLOWED)
     assert arguments.attributes()["lr"] == 0.1
-    assert metadata.files == {path.name for path in (written / "step-7").glob("*.distcp")}
+    assert metadata.files == {path.name: path.stat().st_size for path in (written / "step-7").glob("*.distcp")}
 
 
 def test_an_object_that_names_more_than_is_allowed(written: Path) -> None:

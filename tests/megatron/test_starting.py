@@ -386,6 +386,22 @@ def test_a_lost_file(at: int, checkpoints: Path, tmp_path: Path) -> None:
     assert lost.name in finding.evidence
 
 
+def test_a_file_cut_short(foreign: Path) -> None:
+    """So is one whose end is missing, wherever the rest of it is sound."""
+    cut = sorted((foreign / "iter_0000002").glob("*.distcp"))[-1]
+    os.truncate(cut, cut.stat().st_size - 10)
+    finding = one({**MODEL, "load": str(foreign)}, ranks=2)
+    assert f"1 of its files missing or cut short: {cut.name}" in finding.evidence
+
+
+def test_a_lost_rank(saved: Path, tmp_path: Path) -> None:
+    """Of the old format each rank's folder has to be there."""
+    shutil.copytree(saved / "legacy/checkpoints", tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/iter_0000002/mp_rank_01")
+    finding = one({**MODEL, **TP2, "load": str(tmp_path / "copy")}, ranks=2)
+    assert "missing or cut short: mp_rank_01/model_optim_rng.pt" in finding.evidence
+
+
 def test_a_format_of_sharded_models(foreign: Path) -> None:
     """It is refused by a run of another format, and left to Megatron by one that saves as such."""
     (foreign / "iter_0000002/metadata.json").unlink()

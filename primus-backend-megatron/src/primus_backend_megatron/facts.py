@@ -7,8 +7,8 @@ rank's ``model_optim_rng.pt``.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,8 @@ _COMMON, _COMMON_FILE = "common_state/shard_0_1", "common.pt"
 _LEGACY, _LEGACY_FOLDER = "model_optim_rng.pt", "mp_rank_00"
 _OPTIMIZER = ("optimizer", "chained_")
 _LARGEST = 1 << 62
+_MOST_RANKS = 1000
+"""Along one axis, whose number in a folder's name has three digits; a hundred times as many in all."""
 
 
 @frozen(kw_only=True)
@@ -83,7 +85,7 @@ class Facts:
     """The weights: global for ``torch_dist``, those of the first rank for ``torch``."""
     step: int | None = None
     lost: tuple[str, ...] = ()
-    """Files that belong to it and are not there."""
+    """Files that belong to it and are not there as a whole."""
 
 
 def read_facts(checkpoint: Checkpoint) -> Facts:
@@ -132,7 +134,7 @@ def _of_sidecar(sidecar: Sidecar, folder: Path) -> Facts:
         arguments=sidecar.facts,
         tensors=sidecar.tensors,
         step=sidecar.step,
-        lost=_lost(folder, sidecar.files),
+        lost=_lost(folder, dict.fromkeys(sidecar.files, 0)),
     )
 
 
@@ -156,9 +158,17 @@ def _of_metadata(folder: Path, metadata: Metadata) -> Facts:
     )
 
 
-def _lost(folder: Path, files: Iterable[str]) -> tuple[str, ...]:
-    """By one look at the folder: there is a file or two for each rank."""
-    return tuple(sorted(set(files) - set(os.listdir(folder))))
+def _lost(folder: Path, files: Mapping[str, int]) -> tuple[str, ...]:
+    """Files that are not there, or have fewer bytes than they must."""
+    return tuple(sorted(name for name, size in files.items() if _size(folder / name) < size))
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; -1 where there is none."""
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return -1
 
 
 def _sharding(told: Any, arguments: Mapping[str, Any]) -> str | None:
@@ -192,16 +202,27 @@ def _of_legacy(folder: Path) -> Facts:
     if not isinstance(content, dict):
         raise Unreadable(f"{first.parent.name}/{first.name} holds no state of a model")
     arguments = _attributes(content.get("args"))
-    weights = content.get("model", content.get("model0"))
+    weights, layout = content.get("model", content.get("model0")), layout_of(arguments)
     return Facts(
         format="torch",
-        layout=layout_of(arguments),
+        layout=layout,
         optimizer="optimizer" in content,
         distributed_optimizer=("torch" if arguments.get("use_distributed_optimizer") else "") if arguments else None,
         arguments=arguments,
         tensors=tensors_of(weights) if isinstance(weights, dict) else {},
         step=_step(content.get("iteration")),
+        lost=_lost(folder, {f"{name}/{_LEGACY}": 1 for name in _rank_folders(layout)}),
     )
+
+
+def _rank_folders(layout: Mapping[str, int]) -> Iterator[str]:
+    """Megatron's names of the folders of all ranks that hold a part of the model."""
+    tensor, pipeline, expert = (layout.get(name, 1) for name in ("tensor", "pipeline", "expert"))
+    if max(tensor, pipeline, expert, tensor * pipeline * expert // 100) > _MOST_RANKS:
+        raise Unreadable(f"it says that it was saved by {tensor} x {pipeline} x {expert} ranks")
+    for ranks in itertools.product(range(tensor), range(pipeline), range(expert)):
+        stage = f"_{ranks[1]:03d}" if pipeline > 1 else ""
+        yield f"mp_rank_{ranks[0]:02d}{stage}" + (f"_{ranks[2]:03d}" if expert > 1 else "")
 
 
 def _read_file(path: Path) -> Any:

@@ -7,7 +7,7 @@ are and which byte of which ``.distcp`` file each part begins at.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,8 @@ class Metadata:
     """By their names, with global shapes."""
     objects: Mapping[str, Location] = field(factory=dict)
     """Values that are no tensors."""
-    files: frozenset[str] = frozenset()
-    """Names of the files that hold tensors and objects."""
+    files: Mapping[str, int] = field(factory=dict)
+    """Files that hold tensors and objects, and the bytes that each has at least."""
 
 
 def is_dcp(folder: str | Path) -> bool:
@@ -84,14 +84,15 @@ def read_metadata(folder: str | Path) -> Metadata:
     root = read_pickle(read_bytes(path), ALLOWED)
     if not isinstance(root, Made) or root.name != f"{_TYPES}.Metadata":
         raise Unreadable("no metadata of torch.distributed.checkpoint")
-    stored = dict(_locations(root.attributes().get("storage_data")))
+    locations = list(_locations(root.attributes().get("storage_data")))
+    stored = dict(locations)
     described = root.attributes().get("state_dict_metadata")
     if not isinstance(described, dict):
         raise Unreadable("metadata without a list of tensors")
     return Metadata(
         tensors=dict(_tensors(described)),
         objects={name: stored[name] for name in described if name in stored and not _is_tensor(described[name])},
-        files=frozenset(location.file for location in stored.values()),
+        files=_sizes(location for _, location in locations),
     )
 
 
@@ -125,6 +126,13 @@ def read_bytes(path: Path, offset: int = 0, length: int = LARGEST + 1) -> bytes:
     if len(data) > LARGEST:
         raise Unknown(f"more than {LARGEST >> 20} MiB of metadata")
     return data
+
+
+def _sizes(locations: Iterable[Location]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for location in locations:
+        sizes[location.file] = max(sizes.get(location.file, 0), location.offset + location.length)
+    return sizes
 
 
 def _is_tensor(described: Any) -> bool:

@@ -102,7 +102,9 @@ def read_torch_file(file: IO[bytes], allowed: Allowed) -> Any:
 
 
 def read_torch_bytes(data: bytes, allowed: Allowed) -> Any:
-    """`read_torch_file` of a file within a file."""
+    """`read_torch_file` of a file within a file, which is never of the old format."""
+    if not data.startswith(_MAGIC):
+        raise Unreadable("an object within is not a zip archive, as torch writes them")
     return read_torch_file(io.BytesIO(data), allowed)
 
 

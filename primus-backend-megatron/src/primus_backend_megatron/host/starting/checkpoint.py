@@ -115,5 +115,5 @@ def _lost(subject: Subject, facts: Facts) -> tuple[Finding, ...]:
     if not facts.lost:
         return ()
     what = f"{subject.folder} is not whole"
-    why = f"{len(facts.lost)} of its files missing: {', '.join(facts.lost[:4])}"
+    why = f"{len(facts.lost)} of its files missing or cut short: {', '.join(facts.lost[:4])}"
     return (subject.finding("checkpoint-damage", what, why, "copy the checkpoint again, or take another one"),)
