@@ -10,7 +10,8 @@ import pytest
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Value
 from primus_core.parameters import Parameter, Type, check, coerce, load_schema
-from tests.core.resolving import HEAD, MODULE, OVERRIDES, refused, resolved
+from primus_core.yamlfile import dump_experiment
+from tests.core.resolving import HEAD, MODULE, OVERRIDES, refused, resolved, values
 
 ENV = {"ONE": "1", "EMPTY": "", "WORD": "word", "LIST": "[1, x]", "MAP": "{a: 0123}", "NULL": "null", "OFF": "Off"}
 
@@ -199,3 +200,22 @@ def test_env_takes_part_in_extends(tmp_path: Path) -> None:
         "A": ("above", "exp.yaml:11"),
         "B": ("word", "below.yaml:1"),
     }
+
+
+def test_a_dump_keeps_what_a_shell_wrote(tmp_path: Path) -> None:
+    """``tRUE``, which is a bool from a variable and a word, is one in the dump; numbers keep their notation."""
+    exp = f"{OVERRIDES}      x: ${{A}}\n      y: ${{B}}\n      z: '${{C}}'\n"
+    first = resolved(tmp_path, exp, "w=fALSE", env={"A": "tRUE", "B": "1E5", "C": "$${X} é\n"})
+    again = resolved(tmp_path, dump_experiment(first))
+    wanted = {
+        "w": False,
+        "x": True,
+        "y": 1e5,
+        "z": "$${X} é",
+        "lr": 1,
+        "rope.base": 2,
+        "rope.scale": 3,
+        "hidden_size": 128,
+    }
+    assert values(first) == values(again) == wanted
+    assert again.modules["pre_trainer"].params["y"].text == "1E5"

@@ -88,7 +88,9 @@ def written(value: Value, text: Value = None) -> str:
         return f"{{{', '.join(f'{_key(k)}: {written(v, by_key.get(k))}' for k, v in value.items())}}}"
     if isinstance(value, str):
         return _key(value).replace("${", "$${")
-    return text if isinstance(text, str) and text else _plain(value)
+    # of the command line and of variables, `tRUE` is a bool too
+    kept = isinstance(text, str) and text and type(resolve(text)) is type(value)
+    return str(text) if kept else _plain(value)
 
 
 def _key(name: str) -> str:
