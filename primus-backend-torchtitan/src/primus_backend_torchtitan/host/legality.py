@@ -81,8 +81,7 @@ def _check_family(case: Case) -> Iterator[Finding]:
                 "model",
                 f"this back end cannot build a model with {name}: {json.dumps(case.values[native])} yet",
                 (native,),
-                f"it builds models with {words}: set `{name}: {json.dumps(plain[0])}`, or train with "
-                "`framework: megatron`",
+                f"train it with `framework: megatron`, or choose a model with {words}",
                 cause="dependency",
             )
 
