@@ -42,6 +42,8 @@ MEGABYTES = 200.0
 """Growth of the largest resident size since the first inputs."""
 _SCREEN = 10_000
 """Characters of errors that are read."""
+_LARGEST = 1 << 20
+"""Bytes of a configuration file that is read."""
 _PATIENCE = 10.0
 """Seconds after which an input that takes no CPU time hangs."""
 
@@ -299,7 +301,10 @@ def judge(folder: Path, one: Case) -> str:
         _refuse_wrong(key, leaf)
     for module in experiment.modules.values():
         check(module.params, core_schema())
-    (folder / "exp.yaml").write_text(dump_experiment(experiment), encoding="utf-8")
+    dump = dump_experiment(experiment).encode()
+    if len(dump) > _LARGEST:
+        return "experiment with aliases that fill more than a file"
+    (folder / "exp.yaml").write_bytes(dump)
     again = dict(leaves(_resolve(folder, ())))
     if first.keys() != again.keys():
         raise Failure(f"the dump has other keys: {first.keys() ^ again.keys()}")

@@ -70,6 +70,12 @@ def test_a_mistyped_option_is_answered_with_the_option(words: list[str], capsys:
     assert "try: did you mean --nproc?" in told
 
 
+def test_validate_names_the_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where errors are told by file, a mistyped option is answered in the same way."""
+    assert main(["config", "validate", "exp.yaml", "--nprocs", "2"]) == 2
+    assert "try: did you mean --nproc?" in capsys.readouterr().out
+
+
 def test_a_dry_run_shows_commands_that_do_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     """Overrides in any spelling are those of the command that a dry run prints."""
     assert main(["train", "pretrain", "--config", "exp.yaml", "--train-iters", "7", "--dry-run"]) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -78,20 +78,20 @@ def key_of(option: str) -> str:
     return key if key.startswith("modules.") else key.replace("-", "_")
 
 
-def name_options(error: Exception, arguments: Iterable[str]) -> Exception:
-    """The error, with the option that was meant where an unknown parameter was written like one: ``--nprocs 2``."""
-    written = {key_of(word.partition("=")[0]): word.partition("=")[0] for word in arguments if word.startswith("--")}
-    options = run_parser("primus", "").options
+def name_options(error: Exception, arguments: Sequence[str]) -> Exception:
+    """The error, with the options that were meant where unknown parameters were written like ones: ``--nprocs 2``."""
     if isinstance(error, ErrorGroup):
-        return ErrorGroup([_with_option(one, written, options) for one in error.errors])
-    return _with_option(error, written, options) if isinstance(error, PrimusError) else error
+        return ErrorGroup([name_option(one, arguments) for one in error.errors])
+    return name_option(error, arguments) if isinstance(error, PrimusError) else error
 
 
-def _with_option(error: PrimusError, written: Mapping[str, str], options: Iterable[str]) -> PrimusError:
+def name_option(error: PrimusError, arguments: Sequence[str]) -> PrimusError:
+    """As `name_options`, for one error."""
+    written = {key_of(word.partition("=")[0]): word.partition("=")[0] for word in arguments if word.startswith("--")}
     name = error.what.partition("`")[2].partition("`")[0]
     if not (isinstance(error, ConfigError) and error.what.startswith("unknown ") and name in written):
         return error
-    meant = nearest(written[name], options)
+    meant = nearest(written[name], run_parser("primus", "").options)
     if meant is None:
         return error
     other = f" As a parameter, {error.remedy}" if error.remedy.startswith("did you mean") else ""

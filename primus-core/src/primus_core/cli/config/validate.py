@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from attrs import evolve
+
+from primus_core.cli.arguments import name_option
 from primus_core.cli.config.asking import Asker, add_format, add_hardware, config_parser
 from primus_core.codec import to_json
 from primus_core.errors import ConfigError, ExitCode
@@ -32,17 +35,17 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
         raise ConfigError("no file to validate", remedy="`primus config validate exp.yaml`")
     asker = Asker.of(args, env)
     experiments: list[Experiment] = []
-    verdicts = [verdict(file, partial(_judged, asker, file, experiments)) for file in files]
+    verdicts = [verdict(file, partial(_judged, asker, file, experiments, argv)) for file in files]
     text = to_json(verdicts).rstrip("\n") if args.format == "json" else "\n".join(_lines(verdicts))
     asker.tell(text, *experiments)
     return ExitCode.USAGE if any(one.count("error") for one in verdicts) else ExitCode.OK
 
 
-def _judged(asker: Asker, file: str, experiments: list[Experiment]) -> Judged:
+def _judged(asker: Asker, file: str, experiments: list[Experiment], argv: Sequence[str]) -> Judged:
     """Judge a file; its experiment, whose secrets are not to be told, is kept."""
     judged = asker.judged(file, files=asker.args.files, strict=asker.args.strict)
     experiments.append(judged.experiment)
-    return judged
+    return evolve(judged, errors=tuple(name_option(error, argv) for error in judged.errors))
 
 
 def _lines(verdicts: Sequence[Verdict]) -> Iterator[str]:
