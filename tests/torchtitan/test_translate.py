@@ -163,6 +163,14 @@ def test_a_pipeline_divides_the_local_batch() -> None:
     assert {spec.id for spec in translation.patches} >= {"pipeline-micro-batches-single"}
 
 
+def test_a_pipeline_runs_without_cuda_graphs() -> None:
+    """TorchTitan refuses the two together, and has the graphs on until they are switched off."""
+    plain = translate(MOCK, accelerator="cuda", ranks=2)
+    staged = translate({**MOCK, "pipeline_model_parallel_size": 2}, accelerator="cuda", ranks=2)
+    assert "training.disable_cuda_graphs" not in plain.native
+    assert staged.native["training.disable_cuda_graphs"] is True
+
+
 def test_the_embedding_has_the_rows_of_megatron() -> None:
     """The padded vocabulary takes part in the softmax, so both back ends pad alike."""
     translation = translate({**MOCK, "make_vocab_size_divisible_by": 8})

@@ -19,6 +19,9 @@ def adjust_batches(draft: Draft) -> None:
     if draft["training.max_norm"] == 0:
         draft.adjust("training.max_norm", NO_CLIPPING, "0 means no clipping")
     stages = draft.integer("parallelism.pipeline_parallel_degree")
+    if stages > 1 or draft.integer("parallelism.expert_parallel_degree") > 1:
+        why = "TorchTitan cannot capture a pipeline, or most dispatchers of experts, in CUDA graphs; computed the same"
+        draft.adjust_unset("training.disable_cuda_graphs", True, why)
     wish = draft.asked.wishes.get("training.local_batch_size")
     if stages == 1 or wish is None or wish.path != "micro_batch_size":
         return
