@@ -55,11 +55,11 @@ FAULTS: dict[str, tuple[dict[str, Any], int, list[str]]] = {
     "target gone": ({"target": "megatron.core.models.backends:LocalSpecProvider.gone"}, 3, ["LocalSpecProvider.gone"]),
     "target of another patch": (
         {"target": "megatron.training.training:initialize_megatron"},
-        3,
+        1,
         ["replace the same target", "cpu-initialize"],
     ),
-    "waits for itself": ({"after": [PATCH]}, 3, ["wait for one another"]),
-    "comes after an unknown one": ({"after": ["no-such-patch"]}, 3, ["no-such-patch, which is not planned"]),
+    "waits for itself": ({"after": [PATCH]}, 1, ["wait for one another"]),
+    "comes after an unknown one": ({"after": ["no-such-patch"]}, 1, ["no-such-patch, which is not planned"]),
     "target changed": ({"fingerprint": ["0" * 64]}, 3, ["--allow-patch-drift " + PATCH]),
 }
 
