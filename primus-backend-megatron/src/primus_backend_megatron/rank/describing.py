@@ -6,7 +6,6 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 from primus_backend_megatron.checkpoints import MARKER, checkpoint_folder
@@ -15,6 +14,7 @@ from primus_backend_megatron.rank.session import CURRENT
 from primus_core.checkpoints.dcp import is_dcp
 from primus_core.checkpoints.sidecar import Sidecar
 from primus_core.checkpoints.torchfile import Tensor
+from primus_core.discovery import installed_version
 
 LIBRARY = "megatron-core"
 
@@ -28,7 +28,7 @@ def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
         time=time.time(),
         run_id=session.plan.run_id if session else "",
         library=LIBRARY,
-        library_version=version(LIBRARY),
+        library_version=installed_version(LIBRARY) or "",
         format=args.ckpt_format,
         world_size=args.world_size,
         layout=layout_of(values),
