@@ -400,7 +400,7 @@ def test_settings_without_effect_are_one_warning(
     answer = config("validate", name)
     assert answer.code == 0, answer.out
     assert "exp.yaml:15: warning: 2 parameters have no effect here\n" in answer.out
-    assert "enable_primus_turbo (exp.yaml:15), use_turbo_attention (exp.yaml:16)" in answer.out
+    assert "enable_primus_turbo (line 15), use_turbo_attention (line 16)" in answer.out
     strict = config("validate", name, "--strict")
     assert strict.code == 2
     assert "error: 2 parameters have no effect here" in strict.out

@@ -18,7 +18,8 @@ def unused_parameters(experiment: Experiment, module: Module, translation: Trans
     rows = [row for row in translation.unused if row.severity == "warning"]
     if not rows:
         return ()
-    shown = [f"{row.path} ({module.origin(row.path)})" for row in rows[:_MOST_NAMES]]
+    where = module.origin(rows[0].path)
+    shown = [f"{row.path} ({_place(module.origin(row.path), where)})" for row in rows[:_MOST_NAMES]]
     more = len(rows) - len(shown)
     count = "1 parameter has" if len(rows) == 1 else f"{len(rows)} parameters have"
     return (
@@ -28,9 +29,15 @@ def unused_parameters(experiment: Experiment, module: Module, translation: Trans
             summary=f"{count} no effect here",
             evidence=", ".join(shown) + (f", and {more} more" if more else ""),
             remedy=f"`primus config explain {shlex.quote(experiment.file)} {rows[0].path}` says why",
-            where=module.origin(rows[0].path),
+            where=where,
         ),
     )
+
+
+def _place(origin: str, known: str) -> str:
+    """``line 20`` in the file that is named already, else ``file:line``."""
+    file, _, line = origin.rpartition(":")
+    return f"line {line}" if file and file == known.rpartition(":")[0] else origin
 
 
 def has_no_effect(finding: Finding) -> bool:
