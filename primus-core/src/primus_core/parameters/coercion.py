@@ -17,6 +17,8 @@ _INT = re.compile(r"[-+]?[0-9]{1,4000}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
+_LONGEST_EXPONENT = 3
+"""Digits; a finite number with more is ``0e9999``, which nobody means, and Python's decimals may refuse."""
 _TAKE_TEXT = ("str", "list[str]", "any")
 _BOOLS_OF_SHELLS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
@@ -107,6 +109,8 @@ def _int(value: Value, text: Value) -> int:
 def _scientific(written: str) -> int:
     """``1e3``: a whole number in the notation of a float; ``50.0`` and ``1.5`` are none."""
     if not _FLOAT.fullmatch(written) or "e" not in written.lower() or not math.isfinite(float(written)):
+        raise _MismatchError
+    if len(written.lower().partition("e")[2].lstrip("+-0")) > _LONGEST_EXPONENT:
         raise _MismatchError
     number = Decimal(written)
     if number != number.to_integral_value():
