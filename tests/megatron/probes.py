@@ -15,13 +15,7 @@ import torch
 from megatron.core import mpu
 from torch import distributed
 
-from primus_backend_megatron.checkpoints import (
-    begin_saving,
-    checkpoint_folder,
-    finish_saving,
-    is_whole,
-    marked_checkpoints,
-)
+from primus_backend_megatron.checkpoints import NAMING
 from primus_backend_megatron.rank import arguments, train
 from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.contract import RankContext
@@ -229,7 +223,7 @@ def gathers(plan: RunPlan, rank: RankContext) -> list[float]:
 def saves(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     """A run that saves: the checkpoints that are known to be whole, and the processes that saving started."""
     result = train.run(plan, rank)
-    whole = [item.iteration for item in marked_checkpoints(_native(plan)["save"])]
+    whole = [item.iteration for item in NAMING.marked(_native(plan)["save"])]
     return {"whole": whole, "known": bool(result["checkpoint"]), "helpers": len(multiprocessing.active_children())}
 
 
@@ -239,11 +233,11 @@ def marks_in_background(plan: RunPlan, rank: RankContext) -> bool:
 
     args = _validated(plan)
     args.async_save = True
-    begin_saving(args.save, 7)
-    checkpoint_folder(args.save, 7).mkdir(parents=True)
+    NAMING.begin_saving(args.save, 7)
+    NAMING.folder(args.save, 7).mkdir(parents=True)
     CURRENT.set(Session(plan=plan, rank=rank, unfinished_saves=[7]))
     maybe_finalize_async_save()
-    return is_whole(args.save, 7)
+    return NAMING.is_whole(args.save, 7)
 
 
 def deletes(plan: RunPlan, rank: RankContext) -> bool:
@@ -255,11 +249,11 @@ def deletes(plan: RunPlan, rank: RankContext) -> bool:
             raise KeyboardInterrupt
 
     save = str(_native(plan)["save"])
-    finish_saving(save, 7, {})
+    NAMING.finish_saving(save, 7, {})
     sys.addaudithook(interrupt)
     with contextlib.suppress(KeyboardInterrupt):
         _async_delete_checkpoint_impl(save, 7)
-    return is_whole(save, 7)
+    return NAMING.is_whole(save, 7)
 
 
 def _initialized() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from primus_backend_megatron.checkpoints import MARKER, TRACKER, marked_checkpoints, newest_checkpoint
+from primus_backend_megatron.checkpoints import MEGATRON, NAMING, TRACKER
 from primus_backend_megatron.facts import read_facts
+from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.experiment import Value
@@ -57,7 +58,7 @@ def test_a_checkpoint_that_was_being_written_is_never_taken(ranks: Ranks, tmp_pa
     (folder / TRACKER).write_text("4")
     resumed = ranks.run(tmp_path / "resumed", saving(tmp_path), settings=AUTO).check()
     assert [row["iteration"] for row in resumed.rows()] == [3, 4, 5, 6]
-    assert [item.iteration for item in marked_checkpoints(folder)] == [2, 4, 6]
+    assert [item.iteration for item in NAMING.marked(folder)] == [2, 4, 6]
     assert not list(folder.glob("*.saving"))
 
 
@@ -88,7 +89,7 @@ def test_a_sidecar_says_what_the_files_themselves_say(ranks: Ranks, tmp_path: Pa
     """What is read from our sidecar is what is read, without it, from Megatron's own metadata."""
     native = saving(tmp_path, train_iters=2, num_experts=4, moe_router_topk=2, expert_model_parallel_size=2)
     ranks.run(tmp_path / "run", {**native, "dist_ckpt_optim_fully_reshardable": True}).check()
-    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    checkpoint = MEGATRON.newest_checkpoint(tmp_path / "checkpoints")
     assert checkpoint
     ours = read_facts(checkpoint)
     (checkpoint.folder / MARKER).unlink()
@@ -156,8 +157,8 @@ def test_old_checkpoints_lose_their_marker_before_their_files(ranks: Ranks, tmp_
     """With save_retain_interval the checkpoints in between go, and those that stay are whole."""
     outcome = ranks.run(tmp_path / "run", saving(tmp_path, save_retain_interval=4), world=1).check()
     folder = tmp_path / "checkpoints"
-    assert [item.iteration for item in marked_checkpoints(folder)] == [4, 6]
-    assert newest_checkpoint(folder) == marked_checkpoints(folder)[-1]
+    assert [item.iteration for item in NAMING.marked(folder)] == [4, 6]
+    assert MEGATRON.newest_checkpoint(folder) == NAMING.marked(folder)[-1]
     _no_helper_processes(outcome)
 
 

@@ -17,8 +17,9 @@ import pytest
 from attrs import evolve
 
 from primus_backend_megatron import host
-from primus_backend_megatron.checkpoints import MARKER, TRACKER, begin_saving, checkpoint_folder, finish_saving
+from primus_backend_megatron.checkpoints import NAMING, TRACKER
 from primus_backend_megatron.host.names import PATHS_READ
+from primus_core.checkpoints.folders import MARKER
 from primus_core.experiment import Value
 from primus_core.outcome import Finding, Where
 from primus_core.planning.settings import core_settings
@@ -48,9 +49,9 @@ def line(params: dict[str, Value], name: str) -> str:
 def save(folder: Path, *steps: int) -> None:
     """Empty checkpoints of ours that are whole."""
     for step in steps:
-        begin_saving(folder, step)
-        checkpoint_folder(folder, step).mkdir()
-        finish_saving(folder, step, {})
+        NAMING.begin_saving(folder, step)
+        NAMING.folder(folder, step).mkdir()
+        NAMING.finish_saving(folder, step, {})
         (folder / TRACKER).write_text(str(step))
 
 
@@ -122,12 +123,21 @@ def test_a_folder_above_or_below_the_right_one(tmp_path: Path) -> None:
     assert f"Did you mean {tmp_path}/exp/checkpoints?" in above.remedy
 
 
+def test_checkpoints_of_torchtitan(tmp_path: Path) -> None:
+    """They are told as such, with the way to take their weights."""
+    (tmp_path / "step-100").mkdir()
+    finding = one({**MOCK, "load": str(tmp_path)})
+    assert "it holds checkpoints of TorchTitan, which Megatron cannot read: 100" in finding.evidence
+    assert "primus checkpoint export" in finding.remedy
+    assert "load_hf" in finding.remedy
+
+
 @pytest.mark.parametrize("step", [7, 0])
 def test_a_step_that_does_not_exist(step: int, tmp_path: Path) -> None:
     """The steps that do are listed, at the line of load_step. Megatron itself would take 0 for the newest."""
     save(tmp_path, 10, 20)
-    begin_saving(tmp_path, 30)
-    checkpoint_folder(tmp_path, 30).mkdir()
+    NAMING.begin_saving(tmp_path, 30)
+    NAMING.folder(tmp_path, 30).mkdir()
     params: dict[str, Value] = {**MOCK, "load": str(tmp_path), "load_step": step}
     finding = one(params)
     assert finding.summary == f"there is no whole checkpoint of iteration {step} in {tmp_path}"
@@ -139,7 +149,7 @@ def test_a_step_that_does_not_exist(step: int, tmp_path: Path) -> None:
 def test_a_step_of_others_checkpoints_that_does_not_exist(tmp_path: Path) -> None:
     """Of a folder without markers all steps are listed."""
     for step in (5, 1000):
-        checkpoint_folder(tmp_path, step).mkdir()
+        NAMING.folder(tmp_path, step).mkdir()
     (tmp_path / TRACKER).write_text("1000")
     assert "checkpoints: 5, 1000\n" in one({**MOCK, "load": str(tmp_path), "load_step": 6}).evidence
 

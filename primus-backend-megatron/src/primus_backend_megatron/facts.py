@@ -14,9 +14,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from primus_backend_megatron.checkpoints import MARKER, Checkpoint
-from primus_core.checkpoints.dcp import Metadata, is_dcp, read_metadata, read_object
+from primus_core.checkpoints.dcp import Metadata, is_dcp, lost_files, read_metadata, read_object
 from primus_core.checkpoints.faults import Unreadable
+from primus_core.checkpoints.folders import MARKER, Checkpoint
 from primus_core.checkpoints.pickles import Allowed, Made
 from primus_core.checkpoints.sidecar import Sidecar, read_sidecar
 from primus_core.checkpoints.torchfile import TORCH_NAMES, Tensor, read_torch_file, tensors_of
@@ -134,13 +134,13 @@ def _of_sidecar(sidecar: Sidecar, folder: Path) -> Facts:
         arguments=sidecar.facts,
         tensors=sidecar.tensors,
         step=sidecar.step,
-        lost=_lost(folder, dict.fromkeys(sidecar.files, 0)),
+        lost=lost_files(folder, dict.fromkeys(sidecar.files, 0)),
     )
 
 
 def _of_metadata(folder: Path, metadata: Metadata) -> Facts:
     form = "torch_dist" if (folder / "metadata.json").is_file() else "torch_dcp"
-    if lost := _lost(folder, metadata.files):
+    if lost := lost_files(folder, metadata.files):
         return Facts(format=form, lost=lost)
     common = _common(folder, metadata)
     arguments = _attributes(common.get("args"))
@@ -156,19 +156,6 @@ def _of_metadata(folder: Path, metadata: Metadata) -> Facts:
         tensors={name: tensor for name, tensor in metadata.tensors.items() if is_weight(name)},
         step=_step(common.get("iteration")),
     )
-
-
-def _lost(folder: Path, files: Mapping[str, int]) -> tuple[str, ...]:
-    """Files that are not there, or have fewer bytes than they must."""
-    return tuple(sorted(name for name, size in files.items() if _size(folder / name) < size))
-
-
-def _size(path: Path) -> int:
-    """Bytes of a file; -1 where there is none."""
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return -1
 
 
 def _sharding(told: Any, arguments: Mapping[str, Any]) -> str | None:
@@ -211,7 +198,7 @@ def _of_legacy(folder: Path) -> Facts:
         arguments=arguments,
         tensors=tensors_of(weights) if isinstance(weights, dict) else {},
         step=_step(content.get("iteration")),
-        lost=_lost(folder, {f"{name}/{_LEGACY}": 1 for name in _rank_folders(layout)}),
+        lost=lost_files(folder, {f"{name}/{_LEGACY}": 1 for name in _rank_folders(layout)}),
     )
 
 

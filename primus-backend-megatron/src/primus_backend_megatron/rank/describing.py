@@ -8,10 +8,11 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-from primus_backend_megatron.checkpoints import MARKER, checkpoint_folder
+from primus_backend_megatron.checkpoints import NAMING
 from primus_backend_megatron.facts import ARGUMENTS, is_weight, layout_of, optimizer_kind
 from primus_backend_megatron.rank.session import CURRENT
 from primus_core.checkpoints.dcp import is_dcp
+from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.sidecar import Sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.discovery import installed_version
@@ -21,7 +22,7 @@ LIBRARY = "megatron-core"
 
 def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
     """The sidecar of a checkpoint whose other files are written."""
-    values, folder = vars(args), checkpoint_folder(save, iteration)
+    values, folder = vars(args), NAMING.folder(save, iteration)
     session, now = CURRENT.get(None), trained_tokens(args)
     return Sidecar(
         step=iteration,

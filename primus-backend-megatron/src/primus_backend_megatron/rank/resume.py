@@ -5,29 +5,32 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from primus_backend_megatron.checkpoints import Checkpoint
-from primus_backend_megatron.choosing import Missing, Wish, choose
+from primus_backend_megatron.checkpoints import MEGATRON
+from primus_core.checkpoints.choosing import Choice, Missing, Wish, choose
+from primus_core.checkpoints.folders import Checkpoint
 from primus_core.errors import RunError
 
 
-def choose_checkpoint(args: Namespace, *, auto_continue: bool) -> Checkpoint | None:
-    """Set ``load`` and ``ckpt_step``; the checkpoint that will be loaded, or None for a fresh start.
+def choose_checkpoint(args: Namespace, *, load_hf: str | None = None, auto_continue: bool) -> Choice:
+    """Set ``load`` and ``ckpt_step``; what the run starts from.
 
     With ``auto_continue`` the whole checkpoint that was last written to ``save`` wins over ``load``: the run that was
     begun is continued, with its optimizer, data position and random numbers.
 
     Raises:
-        RunError: ``load`` was given, but it holds no whole checkpoint, or not the one that ``ckpt_step`` names.
+        RunError: ``load`` was given, but it holds no whole checkpoint, or not the one that ``ckpt_step`` names; or
+            ``load_hf`` was given too.
     """
     wish = Wish(
         save=args.save,
         load=args.load,
         pretrained_checkpoint=args.pretrained_checkpoint,
-        ckpt_step=args.ckpt_step,
+        load_step=args.ckpt_step,
+        load_hf=load_hf,
         auto_continue=auto_continue,
     )
     try:
-        choice = choose(wish)
+        choice = choose(MEGATRON, wish)
     except Missing as missing:
         raise RunError(missing.what, where=missing.parameter, why=missing.why, remedy=missing.remedy) from None
     if choice.checkpoint is None:
@@ -37,7 +40,7 @@ def choose_checkpoint(args: Namespace, *, auto_continue: bool) -> Checkpoint | N
         _continue(args, choice.checkpoint)
     elif choice.checkpoint.marked and choice.checkpoint.folder.parent == Path(args.load or ""):
         args.ckpt_step = choice.checkpoint.iteration
-    return choice.checkpoint
+    return choice
 
 
 def _continue(args: Namespace, checkpoint: Checkpoint) -> None:

@@ -7,15 +7,7 @@ import queue
 from collections.abc import Callable
 from typing import Any
 
-from primus_backend_megatron.checkpoints import (
-    begin_deleting,
-    begin_saving,
-    checkpoint_folder,
-    finish_saving,
-    is_saving,
-    is_whole,
-    tracked_iteration,
-)
+from primus_backend_megatron.checkpoints import NAMING, tracked_iteration
 from primus_backend_megatron.rank.describing import describe, trained_tokens
 from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.checkpoints.sidecar import as_mapping
@@ -29,7 +21,7 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
         session = CURRENT.get(None)
         if session is None or options.get("non_persistent_ckpt"):
             return original(iteration, *rest, **options)
-        if not session.trained and is_whole(_args().save, iteration):
+        if not session.trained and NAMING.is_whole(_args().save, iteration):
             # A run that had nothing left to train: what was loaded is not put at risk to write it again.
             session.rank.log("info", "checkpoint is there already", iteration=iteration)
             return None
@@ -71,7 +63,7 @@ def unmarking_delete(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def delete(save: str, iteration: int, *rest: Any, **options: Any) -> Any:
         _mark_tracked(save)
-        begin_deleting(save, iteration)
+        NAMING.begin_deleting(save, iteration)
         return original(save, iteration, *rest, **options)
 
     return delete
@@ -95,7 +87,7 @@ def _announce(session: Session, iteration: int) -> None:
     from torch import distributed
 
     if session.rank.rank == 0:
-        begin_saving(_args().save, iteration)
+        NAMING.begin_saving(_args().save, iteration)
     distributed.barrier()
 
 
@@ -105,19 +97,19 @@ def _finish(session: Session) -> None:
     for iteration in session.unfinished_saves:
         if session.rank.rank == 0:
             _mark(save, iteration)
-        session.checkpoint = str(checkpoint_folder(save, iteration))
+        session.checkpoint = str(NAMING.folder(save, iteration))
         session.rank.log("info", "checkpoint complete", iteration=iteration, folder=session.checkpoint)
     session.unfinished_saves.clear()
 
 
 def _mark_tracked(save: str) -> None:
     iteration = tracked_iteration(save)
-    if iteration is not None and is_saving(save, iteration):
+    if iteration is not None and NAMING.is_saving(save, iteration):
         _mark(save, iteration)
 
 
 def _mark(save: str, iteration: int) -> None:
-    finish_saving(save, iteration, as_mapping(describe(_args(), save, iteration)))
+    NAMING.finish_saving(save, iteration, as_mapping(describe(_args(), save, iteration)))
 
 
 def _args() -> Any:

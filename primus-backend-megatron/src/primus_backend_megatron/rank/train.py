@@ -10,7 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from primus_backend_megatron.checkpoints import latest, marked_checkpoints
+from primus_backend_megatron.checkpoints import MEGATRON
+from primus_backend_megatron.host.schema import OWN
 from primus_backend_megatron.rank import arguments
 from primus_backend_megatron.rank.data import (
     Provider,
@@ -24,6 +25,7 @@ from primus_backend_megatron.rank.data import (
 from primus_backend_megatron.rank.explaining import explained
 from primus_backend_megatron.rank.resume import choose_checkpoint
 from primus_backend_megatron.rank.session import CURRENT, Session
+from primus_core.checkpoints.choosing import fresh_start
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError, RunError
 from primus_core.plan import RunPlan
@@ -70,23 +72,23 @@ def _train(session: Session) -> None:
         on_start=functools.partial(session.enter, "data"),
         warn=functools.partial(_warn_once, rank),
     )
-    _pretrain(args, provider)
+    _pretrain(args, provider, session)
 
 
 def _namespace(session: Session) -> Namespace:
     """The values of the plan, with the checkpoint to start from."""
     native = _native(session.plan)
-    args = arguments.build_namespace(native)
+    args = arguments.build_namespace({name: value for name, value in native.items() if name not in OWN})
     wanted = bool(session.plan.settings.values.get("auto_continue_train"))
-    checkpoint = choose_checkpoint(args, auto_continue=wanted)
+    choice = choose_checkpoint(args, load_hf=native.get("load_hf"), auto_continue=wanted)
+    checkpoint, session.huggingface = choice.checkpoint, choice.huggingface
     if checkpoint:
         session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
         session.rank.notice("resume", f"from {checkpoint.folder}")
-    elif args.save and (earlier := latest(marked_checkpoints(args.save))):
-        would = f"auto_continue_train=true continues an earlier run from iteration {earlier.iteration}"
-        session.rank.notice("start", f"from random weights; {would}")
-    elif wanted:
-        session.rank.notice("start", f"from random weights; {args.save or 'save'} has no checkpoint to continue from")
+    elif session.huggingface:
+        session.rank.notice("start", f"from the weights in {session.huggingface}")
+    elif told := fresh_start(MEGATRON, args.save, auto_continue=wanted):
+        session.rank.notice("start", told)
     if args.use_checkpoint_args:
         from megatron.training.checkpointing import load_args_from_checkpoint
 
@@ -139,7 +141,7 @@ def _index_cache(asked: str | None, session: Session, sources: Sources | None) -
     return str(Path(asked or root) / sha256(repr(states).encode()).hexdigest()[:16])
 
 
-def _pretrain(args: Namespace, provider: Provider) -> None:
+def _pretrain(args: Namespace, provider: Provider, session: Session) -> None:
     from megatron.core.enums import ModelType
     from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
     from megatron.training.global_vars import set_global_variables
@@ -149,7 +151,12 @@ def _pretrain(args: Namespace, provider: Provider) -> None:
     from primus_backend_megatron.rank.step import forward_step
 
     set_global_variables(args, build_tokenizer=False)
-    config = pretrain_cfg_container_from_args(args, gpt_config_from_args(args))
+    model = gpt_config_from_args(args)
+    if session.huggingface:
+        from primus_backend_megatron.rank.weights import fill
+
+        model.pre_wrap_hooks.append(functools.partial(fill, plan=session.plan, folder=session.huggingface))
+    config = pretrain_cfg_container_from_args(args, model)
     try:
         pretrain(config, provider, ModelType.encoder_or_decoder, forward_step)
     except SystemExit as end:

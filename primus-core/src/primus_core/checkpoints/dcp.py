@@ -96,6 +96,23 @@ def read_metadata(folder: str | Path) -> Metadata:
     )
 
 
+def lost_files(folder: str | Path, files: Mapping[str, int]) -> tuple[str, ...]:
+    """Files that are not there, or have fewer bytes than they must.
+
+    Args:
+        files: names within the folder, and the least number of bytes of each.
+    """
+    return tuple(sorted(name for name, size in files.items() if _size(Path(folder) / name) < size))
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; -1 where there is none."""
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return -1
+
+
 def read_object(folder: str | Path, location: Location, allowed: Allowed) -> Any:
     """A value that was saved beside the tensors.
 

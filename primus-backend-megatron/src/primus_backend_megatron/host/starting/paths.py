@@ -9,8 +9,9 @@ from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.names import PATHS_READ
 from primus_backend_megatron.host.starting.told import finding
 from primus_core.outcome import Finding
+from primus_core.planning.starting import is_address
 
-CHECKPOINTS = ("load", "pretrained_checkpoint")
+CHECKPOINTS = ("load", "load_hf", "pretrained_checkpoint")
 
 
 def check_paths(case: Case) -> Iterator[Finding]:
@@ -23,8 +24,3 @@ def check_paths(case: Case) -> Iterator[Finding]:
             path = case.paths.get(name, name)
             summary = f"`{path}` names a path that does not exist: {value}"
             yield finding(case, "path", summary, (name,), f"correct the path, or remove `{path}`")
-
-
-def is_address(path: str) -> bool:
-    """Object storage (``msc://``), which Megatron reads through a library of its own."""
-    return "://" in path

@@ -15,6 +15,7 @@ from primus_backend_megatron.facts import Facts
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.starting.subject import Subject
 from primus_core.outcome import Finding
+from primus_core.planning.starting import Misfit, compared
 
 _EMBEDDING, _OUTPUT = "embedding.word_embeddings.weight", "output_layer.weight"
 _LAYER = re.compile(r"decoder\.layers\.(?:(\d+)\.)?(.+)")
@@ -47,23 +48,18 @@ def check_model(subject: Subject, facts: Facts) -> tuple[Finding, ...]:
 
 
 def _heads(subject: Subject, facts: Facts) -> Iterator[Finding]:
-    """What no shape tells: the same weights read as other heads are another model."""
     name = "num_attention_heads"
     theirs, ours = facts.arguments.get(name), subject.case.values[name]
-    if type(theirs) is int and theirs != ours:
-        what = f"{subject.folder} is of a model with {theirs} attention heads, this one has {ours}"
-        yield subject.finding(
-            "checkpoint-model", what, "the same weights mean something else", f"set {name}: {theirs}", name
-        )
+    if type(theirs) is int and type(ours) is int and theirs != ours:
+        yield _misfit(subject).heads(theirs, ours)
 
 
 def _layers(subject: Subject, facts: Facts) -> Iterator[Finding]:
     ours, theirs = subject.case.shape.layers, _layers_of(facts)
     if theirs is not None and theirs != ours:
-        what = f"{subject.folder} is of a model with {theirs} layers, this one has {ours}"
         stacked, expected = _stacked(facts, _PROJECTION), _expected(subject.case).get(_PROJECTION)
-        why = _told(f"decoder.layers.{_PROJECTION}", stacked, (ours, *(expected.shape if expected else stacked[1:])))
-        yield subject.finding("checkpoint-model", what, why, f"set num_layers: {theirs}", "num_layers")
+        why = compared(f"decoder.layers.{_PROJECTION}", stacked, (ours, *(expected.shape if expected else stacked[1:])))
+        yield _misfit(subject).layers(theirs, ours, why)
 
 
 _PROJECTION = "self_attention.linear_proj.weight"
@@ -85,9 +81,8 @@ def _width(subject: Subject, facts: Facts) -> Iterator[Finding]:
     ours, embedding = subject.case.shape.hidden, facts.tensors.get(_EMBEDDING)
     if embedding and embedding.shape[-1:] != (ours,):
         theirs = embedding.shape[-1] if embedding.shape else 0
-        what = f"{subject.folder} is of a model with hidden_size {theirs}, this one has {ours}"
-        why = _told(_EMBEDDING, embedding.shape, (*embedding.shape[:-1], ours))
-        yield subject.finding("checkpoint-model", what, why, f"set hidden_size: {theirs}", "hidden_size")
+        why = compared(_EMBEDDING, embedding.shape, (*embedding.shape[:-1], ours))
+        yield _misfit(subject).width(theirs, ours, why)
 
 
 def _vocabulary(subject: Subject, facts: Facts) -> Iterator[Finding]:
@@ -103,16 +98,10 @@ def _vocabulary(subject: Subject, facts: Facts) -> Iterator[Finding]:
         theirs = ours if ours <= rows < ours + case.size("make_vocab_size_divisible_by") * max(ranks, 1) else rows
     fixed = facts.format == "torch" and rows != case.shape.vocabulary
     if theirs != ours or fixed:
-        what = f"{subject.folder} is of a model with a vocabulary of {theirs:,}, this one has {ours:,}"
-        why = _told(_EMBEDDING, (rows, *embedding.shape[1:]), (case.shape.vocabulary, case.shape.hidden))
+        why = compared(_EMBEDDING, (rows, *embedding.shape[1:]), (case.shape.vocabulary, case.shape.hidden))
         if facts.format == "torch_dist":
             why += "\nMegatron would cut it, or fill it with zeros, without a word"
-        wanted = (
-            f"padded_vocab_size: {rows}"
-            if theirs == ours
-            else f"vocab_size: {theirs}, and use the tokenizer it was trained with"
-        )
-        yield subject.finding("checkpoint-model", what, why, f"set {wanted}", "vocab_size", "padded_vocab_size")
+        yield _misfit(subject).vocabulary(theirs, ours, rows, why)
 
 
 def _shapes(subject: Subject, facts: Facts) -> Iterator[Finding]:
@@ -128,9 +117,7 @@ def _shapes(subject: Subject, facts: Facts) -> Iterator[Finding]:
         if shape != ours:
             seen.add(short)
             front = tensor.shape[: len(tensor.shape) - len(shape)]
-            why = _told(name, tensor.shape, (*front, *ours))
-            what = f"{name} of {subject.folder} does not fit the model"
-            yield subject.finding("checkpoint-model", what, why, "give the model the checkpoint's sizes", *wanted.keys)
+            yield _misfit(subject).shape(name, compared(name, tensor.shape, (*front, *ours)), wanted.keys)
 
 
 def _presence(subject: Subject, facts: Facts) -> Iterator[Finding]:
@@ -141,10 +128,8 @@ def _presence(subject: Subject, facts: Facts) -> Iterator[Finding]:
     for short, (wanted, keys) in _optional(subject.case).items():
         if wanted == (short in names):
             continue
-        theirs, ours = ("lacks", "has") if wanted else ("has", "lacks")
-        what = f"{subject.folder} {theirs} {short}, which the model {ours}"
         why = "" if wanted else "Megatron would drop it without a word: another model than the one that was trained"
-        yield subject.finding("checkpoint-model", what, why, f"set {' and '.join(keys)} as it was trained", *keys)
+        yield _misfit(subject).presence(short, keys, why, wanted=wanted)
 
 
 def _expected(case: Case) -> Mapping[str, _Expected]:
@@ -201,5 +186,5 @@ def _split(name: str) -> tuple[int | None, str]:
     return (int(match[1]) if match[1] else None), match[2]
 
 
-def _told(name: str, theirs: tuple[int, ...], ours: tuple[int, ...]) -> str:
-    return f"{name} is {list(theirs)} in the checkpoint and {list(ours)} in the model" if theirs and ours else ""
+def _misfit(subject: Subject) -> Misfit:
+    return Misfit(subject.folder, subject.finding)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from primus_backend_megatron.choosing import Choice
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.starting.told import finding
+from primus_core.checkpoints.choosing import Choice
 from primus_core.outcome import Finding, Severity
 
 
