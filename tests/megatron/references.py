@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -52,20 +52,29 @@ def typed(parameter: Parameter, value: Value) -> Value:
     return coerce(parameter, Leaf(value=value, origin=Origin(file="reference")))
 
 
-@cache
 def megatron_references() -> tuple[Reference, ...]:
-    """Every experiment for Megatron, resolved, translated and judged."""
+    """Every experiment for Megatron."""
+    return references_for("megatron")
+
+
+@cache
+def references_for(framework: str, overrides: tuple[str, ...] = ()) -> tuple[Reference, ...]:
+    """Every experiment for a framework, resolved under overrides, translated and judged."""
     resolved = json.loads((FOLDER / "experiments-resolved.json").read_text(encoding="utf-8"))
-    names = sorted(path.relative_to(FOLDER / "experiments") for path in FOLDER.glob("experiments/megatron/*/*.yaml"))
+    names = sorted(
+        path.relative_to(FOLDER / "experiments") for path in FOLDER.glob(f"experiments/{framework}/*/*.yaml")
+    )
     plugins = discovery.scan()
     return tuple(
-        Reference(name=name.stem, judged=_judged(name, plugins), wanted=_only(resolved[str(name)])) for name in names
+        Reference(name=name.stem, judged=_judged(name, plugins, overrides), wanted=_only(resolved[str(name)]))
+        for name in names
     )
 
 
-def _judged(name: Path, plugins: discovery.Plugins) -> Judged:
+def _judged(name: Path, plugins: discovery.Plugins, overrides: Sequence[str]) -> Judged:
     experiment = resolve(
         str(FOLDER / "experiments" / name),
+        overrides=overrides,
         env={},
         preset_dirs=lambda framework: discovery.preset_dirs(plugins, framework),
         cwd=str(FOLDER),

@@ -79,3 +79,11 @@ CONVERTERS: Mapping[str, str] = {
     "nvfp4_linear": "torchtitan.components.quantization:NVFP4LinearConverter.Config",
 }
 """What may change the model before it is built, by the ``kind`` of an entry of ``model.converters``."""
+
+FORMER_CONVERTERS: Mapping[str, str] = {
+    "quantize.linear.float8": "float8_linear",
+    "quantize.linear.mx": "mxfp8_linear",
+    "quantize.grouped_mm.float8": "float8_grouped_experts",
+    "quantize.grouped_mm.mx": "mxfp8_grouped_experts",
+}
+"""The kind of each converter by its name in TorchTitan 0.2, which is also the section of its options."""

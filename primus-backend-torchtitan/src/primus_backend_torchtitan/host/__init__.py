@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from primus_backend_torchtitan.host.foreign import check_buildable, check_names, foreign_keys
 from primus_backend_torchtitan.host.legality import check_plan
 from primus_backend_torchtitan.host.schema import LIBRARY, check_version, schema_for, shipped_versions
 from primus_backend_torchtitan.host.translate import translate
@@ -16,7 +17,15 @@ CONTRACT = 1
 FRAMEWORK = "torchtitan"
 LIBRARY_VERSIONS = shipped_versions()
 
-__all__ = ["FRAMEWORK", "LIBRARY", "LIBRARY_VERSIONS", "preflight_check", "schema_for", "translate_config"]
+__all__ = [
+    "FRAMEWORK",
+    "LIBRARY",
+    "LIBRARY_VERSIONS",
+    "foreign_keys",
+    "preflight_check",
+    "schema_for",
+    "translate_config",
+]
 
 
 @host
@@ -30,4 +39,4 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     """Whether the library is known and can build and divide the model, before anything is started."""
     if plan.framework != FRAMEWORK or where is not Where.SUBMIT:
         return ()
-    return (*check_version(plan.target.library_version), *check_plan(plan))
+    return (*check_version(plan.target.library_version), *check_names(plan), *check_buildable(plan), *check_plan(plan))

@@ -7,12 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 
 from attrs import define, field, frozen
 
+from primus_backend_torchtitan.host.entries import NATIVE as CONVERTERS
+from primus_backend_torchtitan.host.entries import wrong_entries
+from primus_backend_torchtitan.host.flavors import NAMES as FLAVOR
+from primus_backend_torchtitan.host.flavors import flavor_of
+from primus_backend_torchtitan.host.foreign import foreign_keys, sort_names
 from primus_backend_torchtitan.host.portable import RULES
 from primus_backend_torchtitan.host.schema import kinds_for, portable_schema, schema_for
 from primus_backend_torchtitan.sections import SECTIONS
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Value
-from primus_core.parameters import Schema, check, coerce, owner_of
+from primus_core.parameters import ForeignKey, Parameter, Schema, check, coerce, owner_of
 from primus_core.plan import Unused
 
 
@@ -37,6 +42,8 @@ class Asked:
 
     wishes: Mapping[str, Wish]
     """By native path."""
+    read: Mapping[str, Value]
+    """Options of converters that stand in sections of their own, by their former names."""
     unused: tuple[Unused, ...]
     errors: tuple[ConfigError, ...]
 
@@ -56,18 +63,25 @@ def read(params: Mapping[str, Leaf], version: str, core_names: Collection[str]) 
         core_names: parameters that core itself reads; they are left out.
     """
     schema = schema_for(version)
-    reading = _Reading()
     own = {path: leaf for path, leaf in params.items() if owner_of(path, core_names) is None}
-    _read_native({path: leaf for path, leaf in own.items() if path not in RULES}, schema, core_names, reading)
-    _read_portable({path: leaf for path, leaf in own.items() if path in RULES}, schema, reading)
+    known = {path: leaf for path, leaf in own.items() if path in schema.parameters or path in RULES}
+    names = sort_names(own, known)
+    reading = _Reading(unused=list(names.unused), errors=list(names.errors))
+    _read_native({path: leaf for path, leaf in names.others.items() if path not in RULES}, schema, core_names, reading)
+    _read_aliases(names.aliases, schema, reading)
+    _read_portable({path: leaf for path, leaf in names.others.items() if path in RULES}, schema, reading)
+    _read_flavor(own, reading)
     reading.errors += _of_other_kinds(reading.wishes, kinds_for(version))
-    return Asked(wishes=reading.wishes, unused=tuple(reading.unused), errors=tuple(reading.errors))
+    if CONVERTERS in reading.wishes:
+        wish = reading.wishes[CONVERTERS]
+        reading.errors += wrong_entries(wish.value, wish.leaf)
+    return Asked(wishes=reading.wishes, read=names.read, unused=tuple(reading.unused), errors=tuple(reading.errors))
 
 
 def _read_native(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str], reading: _Reading) -> None:
     # `optimizer` is a portable name and a group of TorchTitan's, whose members are not its entries.
     others = [name for name in RULES if not any(native.startswith(f"{name}.") for native in schema.parameters)]
-    values, errors = check(params, schema, also=(*core_names, *others))
+    values, errors = check(params, schema, also=(*core_names, *others, *foreign_keys()))
     reading.errors += errors
     for path, value in values.items():
         leaf = next(leaf for key, leaf in params.items() if key == path or key.startswith(f"{path}."))
@@ -84,6 +98,42 @@ def _read_null(path: str, leaf: Leaf, reading: _Reading) -> None:
         reading.wishes.setdefault(f"{path}.kind", wish)
     else:
         reading.unused.append(Unused(path=path, why="null: TorchTitan's default is used"))
+
+
+def _read_aliases(aliases: Mapping[str, tuple[ForeignKey, Leaf]], schema: Schema, reading: _Reading) -> None:
+    """Former names of TorchTitan's parameters; null leaves its default."""
+    for path, (key, leaf) in aliases.items():
+        parameter = schema.parameters[key.native]
+        if leaf.value is None and not parameter.nullable:
+            reading.unused.append(Unused(path=path, why="null: TorchTitan's default is used"))
+            continue
+        value = _typed(path, parameter, leaf, reading)
+        if value is not None or leaf.value is None:
+            _add(key.native, Wish(path=path, leaf=leaf, asked=value, value=value), reading)
+
+
+def _typed(path: str, parameter: Parameter, leaf: Leaf, reading: _Reading) -> Value:
+    """The value in a parameter's type; None, and an error by the experiment's name, where it does not fit."""
+    try:
+        return coerce(parameter, leaf)
+    except ConfigError as error:
+        what = error.what.replace(parameter.name, path)
+        reading.errors.append(ConfigError(what, where=error.where, why=error.why, remedy=error.remedy))
+        return None
+
+
+def _read_flavor(params: Mapping[str, Leaf], reading: _Reading) -> None:
+    """The sizes of a flavor, where nobody sets them."""
+    try:
+        flavor, leaves = flavor_of(params)
+    except ConfigError as error:
+        reading.errors.append(error)
+        return
+    why = f"of TorchTitan's {flavor}, which {' and '.join(f'`{name}`' for name in FLAVOR)} name"
+    for name, leaf in leaves.items():
+        native = RULES[name].native
+        wish = Wish(path=native, leaf=leaf, asked=None, value=coerce(portable_schema().parameters[name], leaf), why=why)
+        reading.wishes.setdefault(native, wish)
 
 
 def _read_portable(params: Mapping[str, Leaf], schema: Schema, reading: _Reading) -> None:
@@ -117,13 +167,8 @@ def _in_its_words(name: str, value: Value, leaf: Leaf, schema: Schema, reading: 
             reading.errors.append(_no_word(name, value, leaf))
             return None
         return Wish(path=name, leaf=leaf, asked=value, value=rule.words[value], why=rule.why)
-    try:
-        typed = coerce(schema.parameters[rule.native], Leaf(value=value, origin=leaf.origin))
-    except ConfigError as error:
-        said = ConfigError(error.what.replace(rule.native, name), where=error.where, why=error.why, remedy=error.remedy)
-        reading.errors.append(said)
-        return None
-    return Wish(path=name, leaf=leaf, asked=value, value=typed)
+    typed = _typed(name, schema.parameters[rule.native], Leaf(value=value, origin=leaf.origin), reading)
+    return None if typed is None else Wish(path=name, leaf=leaf, asked=value, value=typed)
 
 
 def _add(native: str, wish: Wish, reading: _Reading) -> None:
@@ -155,9 +200,23 @@ def _contradiction(wish: Wish, other: Wish) -> ConfigError:
     return ConfigError(
         f"`{wish.path}` is {_yaml(wish.asked)} and `{other.path}` is {_yaml(other.asked)}",
         where=f"{wish.leaf.origin}, {other.leaf.origin}",
-        why="they are one parameter: the first is the portable name, the second is TorchTitan's",
-        remedy=f"keep one of them; `{wish.path}` is understood by every back end",
+        why=f"they are one parameter: {_whose(wish.path)}, {_whose(other.path)}",
+        remedy=f"keep one of them; {_best(wish, other)}",
     )
+
+
+def _whose(path: str) -> str:
+    if path in RULES:
+        return f"`{path}` is the portable name"
+    return f"`{path}` is its name before 0.3" if path in foreign_keys() else f"`{path}` is TorchTitan's"
+
+
+def _best(*wishes: Wish) -> str:
+    portable = [wish.path for wish in wishes if wish.path in RULES]
+    present = [wish.path for wish in wishes if wish.path not in foreign_keys()]
+    if portable:
+        return f"`{portable[0]}` is understood by every back end"
+    return f"`{present[0]}` is the present name" if present else "both are former names"
 
 
 def _no_word(name: str, value: Value, leaf: Leaf) -> ConfigError:

@@ -61,7 +61,8 @@ def missing(asked: Asked, experiment: Experiment, module: Module) -> Iterator[Co
     needed = {
         name: text
         for native, (name, text) in _ALWAYS.items()
-        if not any(key in module.params and module.params[key].value is not None for key in (name, native))
+        if native not in asked.wishes
+        and not any(key in module.params and module.params[key].value is not None for key in (name, native))
         and not (native == "optimizer.lr" and by_groups)
     }
     if needed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from primus_backend_torchtitan.host.asked import read
 from primus_backend_torchtitan.host.batches import adjust_batches, adjust_evaluation, adjust_saving, adjust_schedule
+from primus_backend_torchtitan.host.converters import adjust_converters
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.environment import environment_of
 from primus_backend_torchtitan.host.model import adjust_model, layout_of, shape_of
@@ -18,7 +19,15 @@ from primus_core.planning.settings import core_schema, core_settings
 
 ENTRY = "primus_backend_torchtitan.rank.train:run"
 
-_STEPS = (adjust_model, adjust_batches, adjust_schedule, adjust_evaluation, adjust_saving, adjust_platform)
+_STEPS = (
+    adjust_model,
+    adjust_converters,
+    adjust_batches,
+    adjust_schedule,
+    adjust_evaluation,
+    adjust_saving,
+    adjust_platform,
+)
 
 
 def translate(experiment: Experiment, module: Module, target: Target) -> Translation:
