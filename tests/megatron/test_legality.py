@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from primus_backend_megatron import host
-from primus_backend_megatron.host.legality.case import nearest_divisors, nearest_multiples
 from primus_core.experiment import Value
 from primus_core.outcome import Where
+from primus_core.planning.nearest import nearest_divisors, nearest_multiples
 from tests.megatron.experiments import MOCK, findings, plan_of
 
 GQA: dict[str, Value] = {"num_attention_heads": 32, "num_query_groups": 8, "hidden_size": 256, "ffn_hidden_size": 512}

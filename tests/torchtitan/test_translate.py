@@ -130,7 +130,10 @@ def test_a_cpu_is_said_so_in_rows() -> None:
     assert here["parallelism.spmd_backend"] == "partial_dtensor"
     assert here["training.disable_cuda_graphs"] is True
     assert not {"parallelism.spmd_backend", "training.disable_cuda_graphs"} & set(there)
-    assert [spec.id for spec in translate(MOCK, accelerator="cuda").patches] == ["process-group-timeout"]
+    assert [spec.id for spec in translate(MOCK, accelerator="cuda").patches] == [
+        "process-group-timeout",
+        "end-together",
+    ]
 
 
 def test_precision_is_what_was_asked_for() -> None:
@@ -192,13 +195,6 @@ def test_its_own_schedule_is_chosen_by_its_own_names() -> None:
         ({"num_experts": 4}, "num_experts: 4", "dependency"),
         ({"multi_latent_attention": True}, "multi_latent_attention: true", "dependency"),
         ({"swiglu": False}, "swiglu: false", "dependency"),
-        ({"num_query_groups": 3}, "4 query heads cannot be divided among 3 groups", "configuration"),
-        ({"seq_length": 64}, "sequences of 64 tokens are longer", "configuration"),
-        (
-            {"pipeline_model_parallel_size": 2, "untie_embeddings_and_output_weights": False},
-            "share their weights",
-            "configuration",
-        ),
     ],
 )
 def test_what_cannot_be_built_is_found_before_training(params: dict[str, Value], summary: str, cause: str) -> None:
@@ -209,13 +205,14 @@ def test_what_cannot_be_built_is_found_before_training(params: dict[str, Value],
     assert "exp.yaml:" in finding.evidence
 
 
-def test_context_parallelism_needs_a_length_that_it_divides() -> None:
-    """A sequence that cannot be divided among ranks is refused, with lengths that can."""
-    (finding,) = findings(
-        {**MOCK, "context_parallel_size": 2, "seq_length": 300, "max_position_embeddings": 1024}, ranks=2
-    )
-    assert "300 tokens of a sequence are no multiple of 256" in finding.summary
-    assert "256 or 512" in finding.remedy
+def test_the_loss_is_cut_into_pieces_that_the_sequence_allows() -> None:
+    """TorchTitan's own number, or the next smaller one that divides the tokens of a rank, which changes no loss."""
+    long: dict[str, Value] = {**MOCK, "max_position_embeddings": 256}
+    assert "loss.num_chunks" not in translate({**long, "seq_length": 64}).native
+    assert translate({**long, "seq_length": 33}).native["loss.num_chunks"] == 3
+    assert translate({**long, "seq_length": 31}).native["loss.num_chunks"] == 1
+    assert translate({**long, "seq_length": 36, "context_parallel_size": 2}, ranks=2).native["loss.num_chunks"] == 6
+    assert "loss.num_chunks" not in translate({**long, "seq_length": 33, "loss.kind": "cross_entropy"}).native
 
 
 def test_translation_loads_no_training_library() -> None:

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from attrs import evolve
 
-from primus_backend_torchtitan.patch_table import CPU_EARLY, CPU_TITAN, EVERYWHERE, Row, Values
+from primus_backend_torchtitan.patch_table import CPU_EARLY, CPU_TITAN, EVERYWHERE, EVERYWHERE_LATE, Row, Values
 from primus_core.plan import PatchSpec, Target
 
 
@@ -31,7 +31,9 @@ def plan_patches(target: Target, values: Values | None = None) -> tuple[PatchSpe
     early += [_spec(row, known) for row in _needed(EVERYWHERE, values)]
     before = tuple(spec.id for spec in early)
     late = [evolve(_spec(row, known), after=before, when=("cpu",)) for row in _needed(CPU_TITAN if cpu else (), values)]
-    return (*early, *late)
+    before = tuple(spec.id for spec in (*early, *late))
+    last = [evolve(_spec(row, known), after=before) for row in _needed(EVERYWHERE_LATE, values)]
+    return (*early, *late, *last)
 
 
 def _needed(rows: Iterable[Row], values: Values | None) -> list[Row]:

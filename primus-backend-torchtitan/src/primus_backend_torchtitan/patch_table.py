@@ -88,6 +88,19 @@ EVERYWHERE = (
     ),
 )
 
+# Last: resolving it imports all of TorchTitan.
+EVERYWHERE_LATE = _rows(
+    TITAN,
+    [
+        (
+            "end-together",
+            "torchtitan.trainer:Trainer.train",
+            f"{_PATCHES}.ending:train_and_meet",
+            "Rank 0 sleeps two seconds at the end of every training, in the hope that the other ranks end before it.",
+        )
+    ],
+)
+
 # Before anything of TorchTitan is imported that copies them.
 CPU_EARLY = (
     *_rows(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from primus_backend_torchtitan.architecture import DEFAULTS, ffn_hidden_size, size
 from primus_backend_torchtitan.host.draft import Draft
+from primus_backend_torchtitan.host.portable import RULES
 from primus_core.experiment import Value
 from primus_core.plan import Layout, ModelShape
 from primus_core.planning.datavocabulary import BYTE_VOCABULARY
+
+_LOCAL_BATCH = "training.local_batch_size"
 
 
 def model_of(draft: Draft) -> dict[str, Value]:
@@ -33,16 +36,29 @@ def adjust_model(draft: Draft) -> None:
 def layout_of(draft: Draft) -> Layout:
     """How ranks and samples are divided."""
     pipeline = draft.integer("parallelism.pipeline_parallel_degree")
-    micro = "parallelism.pipeline_parallel_microbatch_size" if pipeline > 1 else "training.local_batch_size"
     batch = draft.integer("training.global_batch_size")
+    natives = {
+        **{name: f"parallelism.{name}_parallel_degree" for name in ("tensor", "pipeline", "context", "expert")},
+        "micro_batch_size": "parallelism.pipeline_parallel_microbatch_size" if pipeline > 1 else _LOCAL_BATCH,
+        "global_batch_size": "training.global_batch_size",
+    }
     return Layout(
-        tensor=draft.integer("parallelism.tensor_parallel_degree"),
+        tensor=draft.integer(natives["tensor"]),
         pipeline=pipeline,
-        context=draft.integer("parallelism.context_parallel_degree"),
-        expert=draft.integer("parallelism.expert_parallel_degree"),
-        micro_batch_size=draft.integer(micro),
+        context=draft.integer(natives["context"]),
+        expert=draft.integer(natives["expert"]),
+        micro_batch_size=draft.integer(natives["micro_batch_size"]),
         global_batch_size=batch if batch > 0 else None,
+        names={name: native for name, native in natives.items() if _is_native(native, draft)},
     )
+
+
+def _is_native(native: str, draft: Draft) -> bool:
+    """Whether a parameter is set by TorchTitan's path; the pipeline's micro batch is where the local batch is."""
+    wish = draft.asked.wishes.get(native)
+    if wish is None and native == "parallelism.pipeline_parallel_microbatch_size":
+        wish = draft.asked.wishes.get(_LOCAL_BATCH)
+    return wish is not None and wish.path not in RULES
 
 
 def shape_of(draft: Draft) -> ModelShape:

@@ -7,6 +7,7 @@ from primus_backend_torchtitan.host.batches import adjust_batches, adjust_evalua
 from primus_backend_torchtitan.host.converters import adjust_converters
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.environment import environment_of
+from primus_backend_torchtitan.host.loss import adjust_loss
 from primus_backend_torchtitan.host.model import adjust_model, layout_of, shape_of
 from primus_backend_torchtitan.host.platform import adjust_platform, impossible
 from primus_backend_torchtitan.host.required import missing, out_of_limits
@@ -23,6 +24,7 @@ _STEPS = (
     adjust_model,
     adjust_converters,
     adjust_batches,
+    adjust_loss,
     adjust_schedule,
     adjust_evaluation,
     adjust_saving,

@@ -8,6 +8,7 @@ from typing import Any
 
 from torchtitan.components.metrics import MetricsProcessor
 
+from primus_backend_torchtitan.host.schedules import schedule_of
 from primus_backend_torchtitan.rank.session import current
 from primus_core.hardware import peak_flops
 
@@ -100,8 +101,9 @@ def has_loss(parallel: Any, schedule: str) -> bool:
     """Whether this rank computes the loss: all do without a pipeline, else those of its last stage."""
     if not parallel.pp_enabled:
         return True
+    known = schedule_of(schedule)
     stage = parallel.get_mesh("pp").get_local_rank()
-    return bool(stage == (0 if schedule == "ZBVZeroBubble" else parallel.pp - 1))
+    return bool(stage == (0 if known is not None and known.folded else parallel.pp - 1))
 
 
 def tokens_per_step(session: Any) -> int:

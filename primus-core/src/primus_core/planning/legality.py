@@ -5,12 +5,14 @@ from __future__ import annotations
 from primus_core.experiment import Module
 from primus_core.outcome import Finding
 from primus_core.plan import Layout, RunPlan
+from primus_core.planning.nearest import nearest_multiples
 
 _GROUPS = {
     "tensor": "tensor_model_parallel_size",
     "pipeline": "pipeline_model_parallel_size",
     "context": "context_parallel_size",
 }
+_BATCHES = ("micro_batch_size", "global_batch_size")
 
 
 def check_layout(plan: RunPlan) -> tuple[Finding, ...]:
@@ -22,11 +24,13 @@ def check_layout(plan: RunPlan) -> tuple[Finding, ...]:
     return _positive(module, layout) or _world_size(module, layout, plan) or _batch(module, layout, plan)
 
 
+def _name(layout: Layout, field: str) -> str:
+    """What the user calls a size."""
+    return layout.names.get(field, _GROUPS.get(field, field))
+
+
 def _positive(module: Module, layout: Layout) -> tuple[Finding, ...]:
-    sizes = {key: getattr(layout, field) for field, key in _GROUPS.items()}
-    sizes["micro_batch_size"] = layout.micro_batch_size
-    if layout.global_batch_size is not None:
-        sizes["global_batch_size"] = layout.global_batch_size
+    sizes = {_name(layout, field): getattr(layout, field) for field in (*_GROUPS, *_BATCHES)}
     return tuple(
         Finding(
             check="layout.positive",
@@ -37,7 +41,7 @@ def _positive(module: Module, layout: Layout) -> tuple[Finding, ...]:
             where=_place(module, key),
         )
         for key, size in sizes.items()
-        if size < 1
+        if size is not None and size < 1
     )
 
 
@@ -45,7 +49,7 @@ def _world_size(module: Module, layout: Layout, plan: RunPlan) -> tuple[Finding,
     world, replica = plan.target.world_size, layout.ranks_per_replica
     if world % replica == 0:
         return ()
-    keys = [(key, getattr(layout, field)) for field, key in _GROUPS.items() if getattr(layout, field) > 1]
+    keys = [(_name(layout, field), getattr(layout, field)) for field in _GROUPS if getattr(layout, field) > 1]
     evidence = [f"{key}: {size} ({module.origin(key)})" for key, size in keys]
     return (
         Finding(
@@ -65,18 +69,18 @@ def _batch(module: Module, layout: Layout, plan: RunPlan) -> tuple[Finding, ...]
     step = layout.micro_batch_size * replicas
     if layout.global_batch_size is None or layout.global_batch_size % step == 0:
         return ()
-    nearest = [size for size in _multiples_around(layout.global_batch_size, step) if size]
+    micro, batch = (_name(layout, field) for field in _BATCHES)
     return (
         Finding(
             check="layout.batch",
             severity="error",
-            summary=f"global_batch_size {layout.global_batch_size} is not divisible by "
+            summary=f"{batch} {layout.global_batch_size} is not divisible by "
             f"micro batch x data parallel = {layout.micro_batch_size} x {replicas} = {step}",
-            evidence=f"global_batch_size: {layout.global_batch_size} ({module.origin('global_batch_size')})\n"
-            f"micro_batch_size: {layout.micro_batch_size} ({module.origin('micro_batch_size')})\n"
+            evidence=f"{batch}: {layout.global_batch_size} ({module.origin(batch)})\n"
+            f"{micro}: {layout.micro_batch_size} ({module.origin(micro)})\n"
             f"data parallel: {plan.target.world_size} ranks / {layout.ranks_per_replica} a replica = {replicas}",
-            remedy=f"nearest legal global_batch_size: {' or '.join(map(str, nearest))}",
-            where=_place(module, "global_batch_size"),
+            remedy=f"nearest legal {batch}: {nearest_multiples(layout.global_batch_size, step)}",
+            where=_place(module, batch),
         ),
     )
 
@@ -90,8 +94,3 @@ def divisors(number: int) -> list[int]:
     """All divisors of a positive number, ascending."""
     small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
-
-
-def _multiples_around(number: int, step: int) -> tuple[int, int]:
-    below = number // step * step
-    return below, below + step

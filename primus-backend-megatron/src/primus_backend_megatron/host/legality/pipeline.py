@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_megatron.host.legality.case import Case, nearest_divisors, nearest_multiples, nearest_sizes
+from primus_backend_megatron.host.legality.case import Case
 from primus_core.outcome import Finding
+from primus_core.planning.nearest import nearest_divisors, nearest_multiples, nearest_sizes
 
 _PIPELINE = "pipeline_model_parallel_size"
 _LAYOUT = "pipeline_model_parallel_layout"

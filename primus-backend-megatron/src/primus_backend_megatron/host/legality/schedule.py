@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_megatron.host.legality.case import Case, nearest_multiples
+from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.split import parse_split
 from primus_core.outcome import Finding
+from primus_core.planning.nearest import nearest_multiples
 
 _MICRO = "micro_batch_size"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_megatron.host.legality.case import Case, nearest_multiples
+from primus_backend_megatron.host.legality.case import Case
 from primus_core.outcome import Finding
+from primus_core.planning.nearest import nearest_multiples
 
 _CONTEXT, _TENSOR = "context_parallel_size", "tensor_model_parallel_size"
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from primus_backend_megatron.host.legality.case import Case, nearest_divisors, nearest_multiples, nearest_sizes
+from primus_backend_megatron.host.legality.case import Case
 from primus_core.outcome import Finding
+from primus_core.planning.nearest import nearest_divisors, nearest_multiples, nearest_sizes
 
 _TENSOR = "tensor_model_parallel_size"
 
