@@ -182,6 +182,13 @@ def test_resume_after_sigkill_is_bit_equal(primus: Primus, workspace: Path, tmp_
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert "resume" in resumed.stdout
     assert losses(other) == unbroken
+    folder = Path("examples/me/llama-tiny")
+    compared = primus("compare", workspace / folder, other / folder, "--format", "json")
+    found = json.loads(compared.stdout)
+    assert found["common"] == {"first": 1, "last": 12, "count": 12}
+    assert found["loss"]["largest"]["relative"] == 0
+    assert len(found["b"]["continues"]) == 1
+    assert {one["name"] for one in found["differences"]} >= {"workspace", "auto_continue_train"}
 
 
 def test_half_written_checkpoint_is_not_taken(primus: Primus, workspace: Path) -> None:

@@ -7,8 +7,8 @@ import os
 import threading
 
 
-def write_atomic(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part; makes its folder.
+def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part; makes its folder. Text is UTF-8.
 
     Raises:
         OSError: the disk is full or the folder is not writable; nothing is left behind.
@@ -17,8 +17,8 @@ def write_atomic(path: str | os.PathLike[str], text: str) -> None:
     os.makedirs(folder or ".", exist_ok=True)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -18,6 +18,7 @@ Command = Callable[[Sequence[str], Mapping[str, str]], int]
 
 COMMANDS = {
     "run": "train a model from an experiment file",
+    "compare": "two runs side by side: experiment, loss, speed, memory; --output DIR adds charts",
     "config": "know what an experiment file means: show, explain, diff, validate, schema, init",
     "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from primus_core.experiment import Leaf, Origin, Value
+from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
 from primus_core.explain.explanation import typed
 from primus_core.explain.vocabulary import Vocabulary
 from primus_core.parameters import owner_of
 from primus_core.pipeline import Judged
-from primus_core.plan import Adjusted, Layout, Mapped, Translation
+from primus_core.plan import Adjusted, Layout, Mapped, Settings, Translation
 
 _NOT_SET = "not set"
 _NOWHERE = Origin(file="default", layer="default")
@@ -19,10 +19,23 @@ _NOWHERE = Origin(file="default", layer="default")
 
 @frozen(kw_only=True)
 class Subject:
-    """One of the two experiments, with the names of its back end."""
+    """One of the two experiments, with what its back end makes of it and the names that it knows."""
 
-    judged: Judged
+    experiment: Experiment
+    module: Module
+    settings: Settings
+    translation: Translation | None
     words: Vocabulary
+
+    @classmethod
+    def of(cls, judged: Judged, words: Vocabulary) -> Subject:
+        return cls(
+            experiment=judged.experiment,
+            module=judged.module,
+            settings=judged.plan.settings if judged.plan else Settings(values={}),
+            translation=judged.translation,
+            words=words,
+        )
 
 
 @frozen(kw_only=True)
@@ -53,7 +66,7 @@ def differences(a: Subject, b: Subject) -> tuple[Difference, ...]:
     so that one which is set to its default equals one that is not set. What has no effect is not compared. Between two
     back ends, whose native values mean different things, what was set is compared.
     """
-    native = a.judged.module.framework == b.judged.module.framework
+    native = a.module.framework == b.module.framework
     one, other = _sides(a, native), _sides(b, native)
     names = [*one, *(name for name in other if name not in one)]
     pairs = ((name, one.get(name) or _unset(name, a), other.get(name) or _unset(name, b)) for name in names)
@@ -73,7 +86,7 @@ def _unset(name: str, subject: Subject) -> Side:
 
 def _sides(subject: Subject, native: bool) -> dict[str, Side]:
     parameters = _native(subject) if native else _asked(subject)
-    return {**dict(_texts(subject)), **dict(_settings(subject.judged)), **dict(parameters)}
+    return {**dict(_texts(subject)), **dict(_settings(subject)), **dict(parameters)}
 
 
 def _same(value: Value, origin: object) -> Side:
@@ -82,7 +95,7 @@ def _same(value: Value, origin: object) -> Side:
 
 def _texts(subject: Subject) -> Iterator[tuple[str, Side]]:
     """What is no parameter: names, environment, options of launchers."""
-    experiment, module = subject.judged.experiment, subject.judged.module
+    experiment, module = subject.experiment, subject.module
     for name in ("work_group", "user_name", "exp_name", "workspace"):
         leaf = experiment.words.get(name)
         yield name, _same(getattr(experiment, name), leaf.origin if leaf else "")
@@ -94,27 +107,27 @@ def _texts(subject: Subject) -> Iterator[tuple[str, Side]]:
             yield name, _same(typed(subject.words.options.get(name), leaf), leaf.origin)
 
 
-def _settings(judged: Judged) -> Iterator[tuple[str, Side]]:
+def _settings(subject: Subject) -> Iterator[tuple[str, Side]]:
     """Core's own parameters, with their defaults."""
-    for name, value in judged.plan.settings.values.items() if judged.plan else ():
-        yield name, _same(value, judged.module.origin(name))
+    for name, value in subject.settings.values.items():
+        yield name, _same(value, subject.module.origin(name))
 
 
 def _native(subject: Subject) -> Iterator[tuple[str, Side]]:
     """What the library gets, by its own names, and what was asked where that is another value."""
-    translation = subject.judged.translation or Translation(native={}, entry="", layout=Layout())
+    translation = subject.translation or Translation(native={}, entry="", layout=Layout())
     listed: tuple[Mapped | Adjusted, ...] = (*translation.mapping, *translation.adjusted)
     rows = {row.native: row for row in listed}
     for name, used in translation.native.items():
         row = rows.get(name)
         key = row.path if row else name
-        if not any(owner_of(path, (key,)) for path in subject.judged.module.params):
+        if not any(owner_of(path, (key,)) for path in subject.module.params):
             yield name, Side(asked=_unset(name, subject).asked, used=used, origin="default")
         else:
             asked = row.asked if isinstance(row, Adjusted) else used
-            yield name, Side(asked=asked, used=used, origin=subject.judged.module.origin(key))
+            yield name, Side(asked=asked, used=used, origin=subject.module.origin(key))
 
 
 def _asked(subject: Subject) -> Iterator[tuple[str, Side]]:
-    for key, leaf in subject.judged.module.params.items():
+    for key, leaf in subject.module.params.items():
         yield key, _same(typed(subject.words.parameter(key), leaf), leaf.origin)

@@ -26,7 +26,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     args = parser.parse_intermixed_args(argv)
     asker = Asker.of(args, env)
     judged = [without_errors(asker.judged(path)) for path in (args.before, args.after)]
-    before, after = (Subject(judged=one, words=asker.words(one)) for one in judged)
+    before, after = (Subject.of(one, asker.words(one)) for one in judged)
     found = differences(before, after)
     text = to_json(found) if args.format == "json" else "\n".join(line for one in found for line in _lines(one))
     if found or args.format == "json":
