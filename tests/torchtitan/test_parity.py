@@ -1,9 +1,10 @@
-"""The same parameters, weights and samples give the same losses with both back ends."""
+"""The same parameters, weights and documents give the same losses with both back ends, and with transformers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,32 +13,94 @@ from primus_core.experiment import Value
 from primus_core.plan import RunPlan, Settings
 from primus_core.planning.make import Request, make_plan
 from tests.megatron import experiments as megatron
+from tests.megatron.ranks import Outcome
 from tests.megatron.ranks import Ranks as MegatronRanks
-from tests.torchtitan.parity import TRAINING, write_weights
+from tests.torchtitan.parity import STEPS, TRAINING, WORDS, write_documents, write_weights
 from tests.torchtitan.ranks import Ranks
 
 LOSS, GRAD_NORM = 5e-6, 2e-5
 """Largest relative differences of rounding: every alignment of the two, left out, gives more."""
+BF16 = 2e-3
 
+Rows = Sequence[Mapping[str, Any]]
+
+TENSOR: dict[str, Value] = {"tensor_model_parallel_size": 2}
+PIPELINE: dict[str, Value] = {"pipeline_model_parallel_size": 2}
+DDP: dict[str, Value] = {
+    "parallelism.data_parallel_replicate_degree": 2,
+    "parallelism.data_parallel_shard_degree": 1,
+}
 LAYOUTS: dict[str, tuple[dict[str, Value], dict[str, Value], int]] = {
     "one process": ({}, {}, 1),
     "fsdp": ({}, {}, 2),
-    "ddp": ({}, {"parallelism.data_parallel_replicate_degree": 2, "parallelism.data_parallel_shard_degree": 1}, 2),
-    "tensor": ({"tensor_model_parallel_size": 2}, {}, 2),
-    "pipeline": ({"pipeline_model_parallel_size": 2}, {}, 2),
+    "ddp": ({}, DDP, 2),
+    "tensor": (TENSOR, {}, 2),
+    "pipeline": (PIPELINE, {}, 2),
 }
 """Portable parameters of both, TorchTitan's own beside them, and the number of ranks."""
 
+FIRST = 6
+"""Steps of the runs that show what an alignment does."""
+UNDONE: dict[str, dict[str, Value]] = {
+    "learning rate": {
+        "lr_scheduler.kind": "native",
+        "lr_scheduler.decay_type": "cosine",
+        "lr_scheduler.min_lr_factor": 0.1,
+        "lr_scheduler.min_lr": None,
+        "lr_scheduler.decay_style": None,
+    },
+    "weight decay": {"optimizer.decay_norms": True},
+    "vocabulary": {"model.padded_vocab_size": WORDS},
+    "document masks": {"dataloader.documents": None, "dataloader.document_positions": None},
+    "loss mask": {"dataloader.mask_document_ends": None},
+    "precision": {"training.mixed_precision_param": "bfloat16"},
+    "seed": {"debug.seed": None},
+}
+"""What TorchTitan would do, were it not told otherwise."""
+
+
+class Runs:
+    """Trainings from one set of weights on one set of documents, each run once."""
+
+    def __init__(self, titan: Ranks, other: MegatronRanks, folder: Path) -> None:
+        self._titan, self._megatron, self._folder = titan, other, folder
+        self.weights = write_weights(folder / "hf")
+        self._cut = write_weights(folder / "hf-cut", WORDS)
+        self._prepared = {"weights": {"folder": str(self.weights)}, "data": write_documents(folder)}
+        self._done: dict[str, Outcome] = {}
+
+    def megatron(self, name: str, params: dict[str, Value], ranks: int = 1) -> Outcome:
+        if name not in self._done:
+            folder = self._folder / name
+            plan = megatron_plan({**TRAINING, **params}, ranks, folder)
+            entry = "tests.torchtitan.parity:megatron"
+            self._done[name] = self._megatron.start(plan, folder, entry=entry, prepared=self._prepared).check()
+        return self._done[name]
+
+    def torchtitan(self, name: str, params: dict[str, Value], ranks: int = 1, **options: Any) -> Outcome:
+        if name not in self._done:
+            folder, params = self._folder / name, {**TRAINING, **from_folder(self.weights), **params}
+            prepared = {**self._prepared, **options.pop("prepared", {})}
+            self._done[name] = self._titan.run(folder, params, world=ranks, prepared=prepared, **options).check()
+        return self._done[name]
+
+    def transformers(self) -> Rows:
+        rows: Rows = self.torchtitan("hf-run", {}, entry="tests.torchtitan.parity:transformers").result()["rows"]
+        return rows
+
+    def undone(self) -> Mapping[str, Rows]:
+        """The first steps with one alignment less each, and with all of them."""
+        cut: dict[str, Value] = {"checkpoint.initial_load_path": str(self._cut)}
+        changes = {"nothing": {}, **UNDONE, "vocabulary": {**UNDONE["vocabulary"], **cut}}
+        shorter: dict[str, Value] = {"train_iters": FIRST, "eval_iters": 0}
+        entry, prepared = "tests.torchtitan.parity:several", {"changes": changes}
+        return self.torchtitan("undone", shorter, entry=entry, prepared=prepared).result()
+
 
 @pytest.fixture(scope="module")
-def megatron_ranks() -> Iterator[MegatronRanks]:
-    with MegatronRanks() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_weights(tmp_path_factory.mktemp("weights") / "hf")
+def runs(titan_ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    with MegatronRanks() as other:
+        yield Runs(titan_ranks, other, tmp_path_factory.mktemp("parity"))
 
 
 def megatron_plan(params: dict[str, Value], ranks: int, workspace: Path) -> RunPlan:
@@ -65,22 +128,64 @@ def from_folder(folder: Path) -> dict[str, Value]:
     }
 
 
+def difference(rows: Rows, others: Rows, column: str) -> float:
+    """The largest one of all steps, relative."""
+    pairs = [(row[column], other[column]) for row, other in zip(rows, others, strict=True)]
+    return max(abs(ours - theirs) / max(abs(theirs), 1e-30) for ours, theirs in pairs)
+
+
+def check_alike(rows: Rows, others: Rows) -> None:
+    assert len(rows) == STEPS
+    assert difference(rows, others, "loss") < LOSS
+    assert difference(rows, others, "grad_norm") < GRAD_NORM
+    assert difference(rows, others, "lr") < 1e-12
+
+
+def validations(outcome: Outcome) -> list[str]:
+    return [line["text"] for line in outcome.of("notice", -1) if line["topic"] == "validation"]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_both_back_ends_train_alike(
-    titan_ranks: Ranks, megatron_ranks: MegatronRanks, weights: Path, tmp_path: Path, layout: str
-) -> None:
-    """Twenty steps of warm-up, decay, weight decay and clipping differ by rounding, in every layout that both have."""
+def test_both_back_ends_train_alike(runs: Runs, layout: str) -> None:
+    """Twenty steps of warm-up, decay, weight decay, clipping and document masks differ by rounding, in every layout."""
     portable, own, ranks = LAYOUTS[layout]
-    plan = megatron_plan({**TRAINING, **portable}, ranks, tmp_path / "megatron")
-    prepared = {"weights": {"folder": str(weights)}}
-    entry = "tests.torchtitan.parity:megatron"
-    theirs = megatron_ranks.start(plan, tmp_path / "megatron", entry=entry, prepared=prepared).check().rows()
-    params = {**TRAINING, **portable, **own, **from_folder(weights)}
-    rows = titan_ranks.run(tmp_path / "torchtitan", params, world=ranks).check().rows()
-    assert len(rows) == len(theirs) == 20
-    assert rows[-1]["loss"] < rows[0]["loss"] - 2
-    for ours, other in zip(rows, theirs, strict=True):
-        assert ours["loss"] == pytest.approx(other["loss"], rel=LOSS)
-        assert ours["grad_norm"] == pytest.approx(other["grad_norm"], rel=GRAD_NORM)
-        assert ours["lr"] == pytest.approx(other["lr"], rel=1e-12)
-        assert ours["tokens"] == other["tokens"]
+    theirs = runs.megatron(f"megatron-{ranks}-{'-'.join(portable)}", portable, ranks)
+    ours = runs.torchtitan(layout, {**portable, **own}, ranks)
+    check_alike(ours.rows(), theirs.rows())
+    assert [row["tokens"] for row in ours.rows()] == [row["tokens"] for row in theirs.rows()]
+    assert ours.losses()[-1] < ours.losses()[0] - 0.5
+    assert validations(ours) == validations(theirs)
+    where = ("iteration 10", "iteration 20", "iteration 20 on validation set", "iteration 20 on test set")
+    assert tuple(text.partition(" at ")[2] for text in validations(ours)) == where
+
+
+def test_transformers_trains_alike(runs: Runs) -> None:
+    """PyTorch alone with transformers' Llama gives both back ends' losses: they mean what the formulas say."""
+    rows = runs.transformers()
+    check_alike(runs.torchtitan("one process", {}).rows(), rows)
+    check_alike(runs.megatron("megatron-1-", {}).rows(), rows)
+
+
+def test_every_alignment_is_needed(runs: Runs) -> None:
+    """With all of them the first steps are those of the long run; with one less, something differs at once."""
+    undone = runs.undone()
+    whole = runs.torchtitan("one process", {}).rows()[:FIRST]
+    assert [row["loss"] for row in undone["nothing"]] == [row["loss"] for row in whole]
+    for name in UNDONE:
+        rows = undone[name]
+        assert difference(rows, whole, "loss") > LOSS or difference(rows, whole, "grad_norm") > GRAD_NORM, name
+
+
+def test_megatron_must_count_tokens_where_they_are_masked(runs: Runs) -> None:
+    """By Megatron's habit each micro batch counts alike, and the gradients differ from the first step on."""
+    ours = runs.torchtitan("one process", {}).rows()[:2]
+    habit: dict[str, Value] = {"calculate_per_token_loss": False, "train_iters": 2, "eval_iters": 0}
+    theirs = runs.megatron("megatron-habit", habit).rows()
+    assert theirs[0]["loss"] == pytest.approx(ours[0]["loss"], rel=LOSS)
+    assert theirs[0]["grad_norm"] != pytest.approx(ours[0]["grad_norm"], rel=1e-3)
+
+
+def test_both_back_ends_compute_alike_in_bfloat16(runs: Runs) -> None:
+    """Half precision rounds coarser, at different places, and no more."""
+    theirs = runs.megatron("megatron-bf16", {"bf16": True, "train_iters": FIRST, "eval_iters": 0}).rows()
+    assert difference(runs.undone()["precision"], theirs, "loss") < BF16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from primus_core.data.datasets import SampleMaker
 from primus_core.data.samples import Samples
+from primus_core.experiment import Value
 from tests.megatron.tokens import write_tokens
 from tests.torchtitan.ranks import Ranks
 
 READ = "tests.torchtitan.entries:read"
-EOD = 249
+EOD, IGNORED = 249, -100
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +52,43 @@ def test_each_rank_reads_the_rows_that_megatron_gives_it(
     assert outcome.result(0)["inputs"] != outcome.result(1)["inputs"]
 
 
-def test_positions_begin_anew_in_each_document_where_that_is_asked_for(
+def test_a_run_goes_on_with_the_next_sample_with_any_number_of_ranks(
     titan_ranks: Ranks, tmp_path: Path, prepared: dict[str, Any]
 ) -> None:
-    """TorchTitan's mask follows the positions: they count through the row, or from 0 in each of its documents."""
-    run = {"mock_data": False}
+    """What two ranks have read is counted together: one rank alone goes on where they were, and so do they."""
+    wanted = samples(prepared)
+    for world in (1, 2):
+        asked: dict[str, Value] = {"mock_data": False}
+        outcome = titan_ranks.run(tmp_path / str(world), asked, world=world, entry=READ, prepared=prepared).check()
+        half = outcome.result()["state"]["consumed_samples"] // 2
+        assert half == 4 * world
+        rows = [outcome.result(rank)["resumed"] for rank in range(world)]
+        assert list(itertools.chain(*rows)) == [wanted[half + row].tokens.tolist()[:-1] for row in range(2 * world)]
+
+
+def test_documents_are_kept_apart_where_that_is_asked_for(
+    titan_ranks: Ranks, tmp_path: Path, prepared: dict[str, Any]
+) -> None:
+    """TorchTitan's mask follows the positions: they count through the row, or from 0 after each end of a document."""
+    run: dict[str, Value] = {"mock_data": False}
     rows = titan_ranks.run(tmp_path / "row", run, world=1, entry=READ, prepared=prepared).check().result()
-    apart = {**run, "dataloader.documents": True}
+    apart: dict[str, Value] = {**run, "reset_attention_mask": True, "reset_position_ids": True, "eod_mask_loss": True}
     documents = titan_ranks.run(tmp_path / "documents", apart, world=1, entry=READ, prepared=prepared).check().result()
     assert rows["positions"][0][0] == list(range(32))
-    tokens, positions = documents["inputs"][0][0], documents["positions"][0][0]
-    ends = [place for place, token in enumerate(tokens[:-1]) if token == EOD]
+    tokens, positions, labels = (documents[key][0][0] for key in ("inputs", "positions", "labels"))
+    ends = [place for place, token in enumerate(tokens) if token == EOD]
     assert ends
-    assert [place for place in range(1, 32) if positions[place] == 0] == [place + 1 for place in ends]
+    assert [place for place in range(1, 32) if positions[place] == 0] == [place + 1 for place in ends if place < 31]
+    assert [place for place, label in enumerate(labels) if label == IGNORED] == ends
+
+
+def test_documents_cannot_be_kept_apart_where_nobody_knows_their_end(
+    titan_ranks: Ranks, tmp_path: Path, prepared: dict[str, Any]
+) -> None:
+    """Token files alone do not tell which token ends a document; both back ends refuse in the same words."""
+    unknown = {"data": {**prepared["data"], "tokenizer": {**prepared["data"]["tokenizer"], "eod": None}}}
+    asked: dict[str, Value] = {"mock_data": False, "eod_mask_loss": True}
+    outcome = titan_ranks.run(tmp_path, asked, world=1, entry=READ, prepared=unknown)
+    assert (
+        outcome.error()["what"] == "eod_mask_loss needs the token that ends a document, which this data does not tell"
+    )

@@ -67,7 +67,13 @@ SECTIONS: Mapping[str, Section] = {
             "huggingface": "torchtitan.components.tokenizer:HuggingFaceTokenizer.Config",
         },
     ),
-    "validator": Section(default="primus", kinds={"primus": f"{_RANK}.evaluation:Evaluation.Config"}),
+    "validator": Section(
+        default="primus",
+        kinds={
+            "primus": f"{_RANK}.evaluation:Evaluation.Config",
+            "native": "torchtitan.components.validate:Validator.Config",
+        },
+    ),
     "validator.dataloader": Section(default="primus", kinds=_DATALOADERS),
 }
 

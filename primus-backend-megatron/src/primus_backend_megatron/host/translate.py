@@ -14,6 +14,7 @@ from primus_backend_megatron.host.recompute import adjust_recompute
 from primus_backend_megatron.host.required import missing
 from primus_backend_megatron.host.schedule import adjust_schedule
 from primus_backend_megatron.host.schema import schema_for
+from primus_backend_megatron.host.semantics import adjust_semantics
 from primus_backend_megatron.host.split import wrong_split
 from primus_backend_megatron.host.trackers import adjust_trackers
 from primus_backend_megatron.patch_plan import plan_patches
@@ -31,6 +32,7 @@ _STEPS = (
     adjust_experts,
     adjust_recompute,
     adjust_schedule,
+    adjust_semantics,
     adjust_platform,
 )
 
@@ -66,6 +68,7 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
     schema = schema_for(target.library_version)
     asked = asking.read(module.params, schema, core_schema().parameters)
     raise_all([*asked.errors, *out_of_limits(asked), *wrong_split(asked), *missing(asked, experiment, module)])
+    settings = core_settings(module)
     return Draft(
         asked=asked,
         schema=schema,
@@ -73,5 +76,6 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
         workspace=experiment.workspace,
         folder=experiment.folder,
         exp_name=experiment.exp_name,
-        auto_continue=core_settings(module)["auto_continue_train"] is True,
+        auto_continue=settings["auto_continue_train"] is True,
+        aligned=settings["semantics"] == "aligned",
     )

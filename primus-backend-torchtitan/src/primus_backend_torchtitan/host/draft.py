@@ -23,6 +23,8 @@ class Draft:
     """The experiment's folder."""
     auto_continue: bool = False
     """The run goes on from its own newest checkpoint, where it has one."""
+    aligned: bool = True
+    """Portable parameters mean what they mean in every back end; else the library's own habits are kept."""
     native: dict[str, Value] = field(init=False)
     adjusted: dict[str, Adjusted] = field(init=False)
     unused: dict[str, Unused] = field(factory=dict)

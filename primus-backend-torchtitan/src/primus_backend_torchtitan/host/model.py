@@ -22,6 +22,8 @@ def adjust_model(draft: Draft) -> None:
     """Vocabulary and positions as they were meant."""
     if draft["model.vocab_size"] is None:
         draft.adjust("model.vocab_size", BYTE_VOCABULARY, "the vocabulary of ByteLevelTokenizer")
+    if draft["model.padded_vocab_size"] is None and not draft.aligned:
+        draft.adjust("model.padded_vocab_size", draft["model.vocab_size"], "semantics: native; TorchTitan pads nothing")
     if draft["model.padded_vocab_size"] is None:
         multiple = draft.integer("model.make_vocab_size_divisible_by", 128)
         multiple *= draft.integer("parallelism.tensor_parallel_degree")

@@ -56,6 +56,3 @@ def adjust_platform(draft: Draft) -> None:
     for rule in (*EVERYWHERE, *(CPU if draft.target.accelerator == "cpu" else ())):
         if rule.native in draft.schema.parameters and (not rule.instead_of or draft[rule.native] in rule.instead_of):
             draft.adjust(rule.native, rule.used, rule.why)
-    if not draft.is_set("training.mixed_precision_param"):
-        why = "nobody asked for bf16: computed in float32"
-        draft.adjust("training.mixed_precision_param", "float32", why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from primus_backend_torchtitan.host.asked import read
-from primus_backend_torchtitan.host.batches import adjust_batches, adjust_evaluation, adjust_saving, adjust_schedule
+from primus_backend_torchtitan.host.batches import adjust_batches, adjust_saving
 from primus_backend_torchtitan.host.converters import adjust_converters
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.environment import environment_of
@@ -11,7 +11,9 @@ from primus_backend_torchtitan.host.loss import adjust_loss
 from primus_backend_torchtitan.host.model import adjust_model, layout_of, shape_of
 from primus_backend_torchtitan.host.platform import adjust_platform, impossible
 from primus_backend_torchtitan.host.required import missing, out_of_limits
+from primus_backend_torchtitan.host.schedule import adjust_evaluation, adjust_schedule, unspeakable
 from primus_backend_torchtitan.host.schema import schema_for
+from primus_backend_torchtitan.host.semantics import adjust_semantics, meaningless
 from primus_backend_torchtitan.patch_plan import plan_patches
 from primus_core.errors import raise_all
 from primus_core.experiment import Experiment, Module
@@ -26,6 +28,7 @@ _STEPS = (
     adjust_batches,
     adjust_loss,
     adjust_schedule,
+    adjust_semantics,
     adjust_evaluation,
     adjust_saving,
     adjust_platform,
@@ -39,7 +42,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
         ConfigError: a parameter is unknown, of the wrong type, missing, or impossible here; ``ErrorGroup`` for several.
     """
     draft = _draft(experiment, module, target)
-    raise_all(impossible(draft))
+    raise_all([*impossible(draft), *meaningless(draft), *unspeakable(draft)])
     for adjust in _STEPS:
         adjust(draft)
     return Translation(
@@ -59,10 +62,12 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
     """Everything that was asked for, once it is known to be complete and well-typed."""
     asked = read(module.params, target.library_version, core_schema().parameters)
     raise_all([*asked.errors, *out_of_limits(asked), *missing(asked, experiment, module)])
+    settings = core_settings(module)
     return Draft(
         asked=asked,
         schema=schema_for(target.library_version),
         target=target,
         folder=experiment.folder,
-        auto_continue=core_settings(module)["auto_continue_train"] is True,
+        auto_continue=settings["auto_continue_train"] is True,
+        aligned=settings["semantics"] == "aligned",
     )

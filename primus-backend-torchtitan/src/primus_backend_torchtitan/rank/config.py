@@ -22,6 +22,8 @@ Native = Mapping[str, Value]
 _OWN_OPTIMIZER = ("name", "lr", "beta1", "beta2", "eps", "weight_decay", "decay_norms")
 """What Primus adds to the optimizer's section, for the groups that it makes."""
 _NO_DECAY = r"norm|\.bias$"
+_DOCUMENTS = ("documents", "document_positions", "mask_document_ends")
+"""What evaluation does with documents: the same as training."""
 """Parameters with one dimension, which Megatron does not decay."""
 
 
@@ -82,7 +84,8 @@ def _made_by_primus(config: Any, native: Native, version: str) -> dict[str, Any]
         spec.model = converter.build().convert(spec.model)
     changes: dict[str, Any] = {"model_spec": spec, "optimizer": _optimizer(config.optimizer, native, version)}
     if SECTIONS["validator.dataloader"].default == native.get("validator.dataloader.kind", "primus"):
-        data = dataclasses.replace(config.validator.dataloader, purpose="valid")
+        same = {name: bool(native.get(f"dataloader.{name}")) for name in _DOCUMENTS}
+        data = dataclasses.replace(config.validator.dataloader, purpose="valid", **same)
         changes["validator"] = dataclasses.replace(config.validator, dataloader=data)
     rows = spec.model.vocab_size
     if hasattr(config.loss, "loss_fn"):

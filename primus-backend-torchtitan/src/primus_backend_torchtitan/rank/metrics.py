@@ -62,7 +62,8 @@ class RunMetrics(MetricsProcessor):
 
     def log_validation(self, loss: float, step: int, extra_metrics: dict[str, Any] | None = None) -> None:
         if self._has_loss:
-            self._session.rank.notice("validation", f"loss {loss:#.4g} at iteration {step}")
+            when = f"iteration {step}{self._session.evaluated_where}"
+            self._session.rank.notice("validation", f"loss {loss:#.4g} at {when}")
         super().log_validation(loss, step, extra_metrics)
 
     def _throughput(self, step: int, seconds: float) -> dict[str, float | int | None]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from attrs import field, frozen
 
+from primus_backend_torchtitan.architecture import size
 from primus_backend_torchtitan.rank.session import Session
 from primus_core.data.datasets import SampleMaker
 from primus_core.data.indexed import IndexedReader
@@ -35,7 +36,16 @@ def make_samples(session: Session, defaults: Mapping[str, Value]) -> dict[str, S
     return maker.prepared(session.rank.prepared("data"), wanted, values["dataloader.split"] or _split(values))
 
 
-def wanted_samples(values: Mapping[str, Any], world: int) -> tuple[int, int, int]:
+def document_end(session: Session) -> int | None:
+    """The token that ends a document; None where nobody knows it."""
+    if session.native.get("dataloader.mock"):
+        return size(session.native, "model.vocab_size") - 1
+    told: Mapping[str, Any] = session.rank.prepared("data")
+    end: int | None = told["tokenizer"]["eod"]
+    return end
+
+
+def wanted_samples(values: Mapping[str, Any], world: int) -> tuple[int, int | None, int | None]:
     """Samples at least of training, validation and test data; the order of samples depends on these numbers.
 
     Megatron evaluates after every interval, once more at the end, and then on the test data.
@@ -43,6 +53,8 @@ def wanted_samples(values: Mapping[str, Any], world: int) -> tuple[int, int, int
     batch = global_batch(values, world)
     if not values["validator.enable"]:
         return values["training.steps"] * batch, 0, 0
+    if values["validator.steps"] == -1:
+        return values["training.steps"] * batch, None, None
     each = values["validator.steps"] * local_samples(values, world)
     times = values["training.steps"] // values["validator.freq"] + 1
     return values["training.steps"] * batch, times * each, each
@@ -88,11 +100,11 @@ class _MockReader:
         return np.append(counted, self.vocab_size - 1)
 
 
-def _mock_samples(maker: SampleMaker, vocab_size: int, wanted: tuple[int, int, int]) -> dict[str, Samples | None]:
+def _mock_samples(maker: SampleMaker, vocab_size: int, wanted: tuple[int | None, ...]) -> dict[str, Samples | None]:
     reader = cast(IndexedReader, _MockReader(vocab_size=vocab_size))
     return {
         name: FileSamples(reader, sequence_length=maker.sequence_length, wanted=number, seed=maker.seed, span=span)
-        if number and span
+        if number != 0 and span
         else None
         for name, number, span in zip(SPLITS, wanted, split_spans(_MOCK_SPLIT), strict=True)
     }

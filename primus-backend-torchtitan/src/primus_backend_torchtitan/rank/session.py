@@ -29,6 +29,10 @@ class Session:
     consumed: dict[str, int] = field(factory=dict)
     """Samples of each that all ranks together have read."""
     iteration: int = 0
+    document_end: int | None = None
+    """The token that ends a document; None where nobody knows it."""
+    evaluated_where: str = ""
+    """What the evaluation that runs now adds to its iteration, for people."""
     """The last finished one."""
     loss: float | None = None
     """Of the last finished iteration; None on ranks that do not compute it."""

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from torchtitan.components.dataloader import BaseDataLoader
+from torchtitan.components.loss import IGNORE_INDEX
 from torchtitan.components.tokenizer import BaseTokenizer
 
 from primus_backend_torchtitan.rank.session import current
 from primus_core.data.samples import Sample, Samples
-from primus_core.errors import RunError
+from primus_core.errors import ConfigError, RunError
 
 Batch = tuple[dict[str, torch.Tensor], torch.Tensor]
 """Inputs (``input``, ``positions``) and labels, each (local batch, sequence length), int64."""
@@ -30,7 +31,11 @@ class TokenLoader(BaseDataLoader):
     class Config(BaseDataLoader.Config):
         purpose: str = "train"
         """Whose samples: train, valid or test."""
+        first: int = 0
+        """The sample to begin with."""
         documents: bool = False
+        document_positions: bool = False
+        mask_document_ends: bool = False
         mock: bool = False
         split: str | None = None
         infinite: bool = True
@@ -41,7 +46,9 @@ class TokenLoader(BaseDataLoader):
     ) -> None:
         self._session = current()
         self._purpose = config.purpose
-        self._documents = config.documents
+        self._config = config
+        self._end = self._document_end()
+        self._session.consumed[self._purpose] = config.first
         self._ranks, self._rank, self._size = dp_world_size, dp_rank, local_batch_size
         samples = self._session.samples.get(config.purpose)
         if samples is None:
@@ -64,22 +71,40 @@ class TokenLoader(BaseDataLoader):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._session.consumed[self._purpose] = int(state_dict["consumed_samples"])
 
+    def _document_end(self) -> int | None:
+        """The token that ends a document, where something depends on it.
+
+        Raises:
+            ConfigError: it is not known.
+        """
+        wanted = {"reset_attention_mask": self._config.documents, "eod_mask_loss": self._config.mask_document_ends}
+        asked = [name for name, is_on in wanted.items() if is_on]
+        if asked and self._session.document_end is None:
+            raise ConfigError(
+                f"{asked[0]} needs the token that ends a document, which this data does not tell",
+                where=asked[0],
+                remedy="Name the tokenizer that the token files were made with, or remove the parameter.",
+            )
+        return self._session.document_end
+
     @property
     def _consumed(self) -> int:
         return self._session.consumed.get(self._purpose, 0)
 
     def _batch(self, samples: list[Sample]) -> Batch:
         tokens = torch.from_numpy(np.stack([sample.tokens for sample in samples]))
-        positions = torch.from_numpy(np.stack([self._positions(sample) for sample in samples]))
-        return {"input": tokens[:, :-1].contiguous(), "positions": positions}, tokens[:, 1:].contiguous()
+        inputs, labels = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+        if self._config.mask_document_ends:
+            labels = labels.masked_fill(inputs == self._end, IGNORE_INDEX)
+        return {"input": inputs, "positions": self._positions(inputs)}, labels
 
-    def _positions(self, sample: Sample) -> Any:
+    def _positions(self, inputs: torch.Tensor) -> torch.Tensor:
         """Places of the inputs, from 0: in the row, or each in its own document, which then sees no other."""
-        places: Any = np.arange(len(sample.tokens) - 1, dtype=np.int64)
-        if not self._documents:
-            return places
-        starts = sample.boundaries[:-1]
-        return places - starts[np.searchsorted(starts, places, side="right") - 1]
+        places = torch.arange(inputs.shape[1]).expand_as(inputs)
+        if not self._config.documents:
+            return places.contiguous()
+        starts = torch.where(inputs[:, :-1] == self._end, places[:, 1:], 0).cummax(1).values
+        return places - torch.nn.functional.pad(starts, (1, 0))
 
 
 class NoTokenizer(BaseTokenizer):

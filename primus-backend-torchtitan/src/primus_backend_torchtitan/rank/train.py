@@ -40,13 +40,14 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 def _train(session: Session) -> None:
     session.enter("import")
     from primus_backend_torchtitan.rank.config import build_config, refused
-    from primus_backend_torchtitan.rank.samples import make_samples
+    from primus_backend_torchtitan.rank.samples import document_end, make_samples
 
     version = session.plan.target.library_version
     session.enter("data")
     session.samples = make_samples(session, schema_for(version).defaults)
     session.enter("init")
     config = build_config(session.native, version)
+    session.document_end = document_end(session)
     _write_structured_log(config)
     try:
         trainer = config.build()

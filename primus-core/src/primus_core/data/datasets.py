@@ -57,7 +57,7 @@ class SampleMaker:
         return self._blend(files, readers, wanted, WHOLE) if files and wanted != 0 else None
 
     def prepared(
-        self, prepared: Mapping[str, Any], wanted: Sequence[int], split: str | None = None
+        self, prepared: Mapping[str, Any], wanted: Sequence[int | None], split: str | None = None
     ) -> dict[str, Samples | None]:
         """The samples of a finished data preparation.
 
@@ -66,7 +66,7 @@ class SampleMaker:
 
         Args:
             prepared: what the data task returned.
-            wanted: samples at least of training, validation and test data.
+            wanted: samples at least of training, validation and test data; None: one epoch.
         """
         files = {name: _prepared_files(prepared.get(name) or ()) for name in SPLITS}
         if not files["valid"] and not files["test"]:
