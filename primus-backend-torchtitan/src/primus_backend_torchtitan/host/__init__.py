@@ -37,6 +37,12 @@ def translate_config(experiment: Experiment, module: Module, target: Target) -> 
 @host
 def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     """Whether the library is known and can build and divide the model, before anything is started."""
-    if plan.framework != FRAMEWORK or where is not Where.SUBMIT:
+    if plan.framework != FRAMEWORK:
+        return ()
+    if where is Where.FILES:
+        from primus_backend_torchtitan.host.starting import check_files  # here: most commands look at no file
+
+        return check_files(plan)
+    if where is not Where.SUBMIT:
         return ()
     return (*check_version(plan.target.library_version), *check_names(plan), *check_buildable(plan), *check_plan(plan))

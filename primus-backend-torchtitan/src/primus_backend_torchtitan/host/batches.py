@@ -1,8 +1,6 @@
-"""Batches and checkpoints: what TorchTitan reads otherwise than it was meant."""
+"""Batches: what TorchTitan reads otherwise than it was meant."""
 
 from __future__ import annotations
-
-import os
 
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.layout import replicas
@@ -28,26 +26,3 @@ def adjust_batches(draft: Draft) -> None:
     draft.adjust("parallelism.pipeline_parallel_microbatch_size", micro, "micro_batch_size, under pipeline parallelism")
     why = "a replica's share of the global batch, which the pipeline divides into micro batches"
     draft.adjust("training.local_batch_size", local, why)
-
-
-def adjust_saving(draft: Draft) -> None:
-    """An interval saves to the experiment's own folder; checkpoints keep the optimizer's state."""
-    off = draft.is_set("checkpoint.folder") and not draft["checkpoint.folder"]
-    if off:
-        draft.drop("checkpoint.folder", "null: no checkpoints are saved")
-    draft.adjust_unset("dump_folder", f"{draft.folder}/torchtitan", "what is written belongs to the experiment")
-    if draft.is_set("checkpoint.interval") and not off:
-        draft.adjust_unset("checkpoint.enable", True, "save_interval is set")
-    folder = draft["checkpoint.folder"]
-    if draft.is_set("checkpoint.folder") and isinstance(folder, str):
-        draft.adjust("checkpoint.folder", os.path.abspath(os.path.expanduser(folder)), "made absolute")
-    elif draft["checkpoint.enable"]:
-        draft.adjust("checkpoint.folder", f"{draft.folder}/checkpoints", "the experiment's own folder")
-    why = "all checkpoints keep the optimizer's state, so that every one can be continued"
-    draft.adjust_unset("checkpoint.last_save_model_only", False, why)
-    if not draft["checkpoint.initial_load_path"] and not draft["checkpoint.initial_load_in_hf"]:
-        why = "there is no initial checkpoint; TorchTitan would warn of it"
-        draft.adjust_unset("checkpoint.initial_load_model_only", False, why)
-        draft.adjust_unset("hf_assets_path", "", "nothing is read from a Hugging Face folder")
-    if draft.is_set("checkpoint.load") or draft.auto_continue:
-        draft.adjust_unset("checkpoint.enable", True, "a checkpoint is to be loaded")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from primus_backend_torchtitan.host.asked import read
-from primus_backend_torchtitan.host.batches import adjust_batches, adjust_saving
+from primus_backend_torchtitan.host.batches import adjust_batches
 from primus_backend_torchtitan.host.converters import adjust_converters
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.environment import environment_of
@@ -11,6 +11,7 @@ from primus_backend_torchtitan.host.loss import adjust_loss
 from primus_backend_torchtitan.host.model import adjust_model, layout_of, shape_of
 from primus_backend_torchtitan.host.platform import adjust_platform, impossible
 from primus_backend_torchtitan.host.required import missing, out_of_limits
+from primus_backend_torchtitan.host.saving import adjust_saving, unsavable
 from primus_backend_torchtitan.host.schedule import adjust_evaluation, adjust_schedule, unspeakable
 from primus_backend_torchtitan.host.schema import schema_for
 from primus_backend_torchtitan.host.semantics import adjust_semantics, meaningless
@@ -61,7 +62,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
 def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
     """Everything that was asked for, once it is known to be complete and well-typed."""
     asked = read(module.params, target.library_version, core_schema().parameters)
-    raise_all([*asked.errors, *out_of_limits(asked), *missing(asked, experiment, module)])
+    raise_all([*asked.errors, *out_of_limits(asked), *missing(asked, experiment, module), *unsavable(asked)])
     settings = core_settings(module)
     return Draft(
         asked=asked,

@@ -1,12 +1,16 @@
-"""Checkpoints: nothing is loaded that was not asked for."""
+"""Checkpoints: nothing is loaded that was not asked for, and none is whole before the last of its files is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import distributed
 from torchtitan.components.checkpoint import CheckpointManager
 
+from primus_backend_torchtitan.checkpoints import NAMING
+from primus_backend_torchtitan.rank.describing import describe
 from primus_backend_torchtitan.rank.session import current
+from primus_core.checkpoints.sidecar import as_mapping
 
 
 class Checkpoints(CheckpointManager):
@@ -15,29 +19,67 @@ class Checkpoints(CheckpointManager):
     @dataclass(kw_only=True, slots=True)
     class Config(CheckpointManager.Config):
         load: str | None = None
-        """A folder of checkpoints to start from."""
+        """A folder of checkpoints to start from; `rank.resume` reads it."""
 
     folder: str
+    _unfinished: int | None = None
+    """Iteration whose checkpoint is still being written in the background."""
 
     def _load(self, step: int = -1) -> bool:
-        session = current()
-        own: str = self.folder
-        asked = session.native.get("checkpoint.load")
-        if session.plan.settings.values.get("auto_continue_train") and self._find_load_step() != -1:
-            return self._tell(super()._load(-1), own)
-        self.folder = str(asked) if asked else f"{own}/nothing-to-load"
+        """What was chosen before; else what TorchTitan calls the initial checkpoint, if it was given one."""
+        session, own = current(), self.folder
+        chosen = session.start
+        self.folder = str(chosen.folder.parent) if chosen else f"{own}/nothing-to-load"
         try:
-            return self._tell(super()._load(step), self.folder)
+            loaded: bool = super()._load(chosen.iteration if chosen else -1)
         finally:
             self.folder = own
+        return loaded
 
     def _save(self, curr_step: int, last_step: bool = False) -> bool:
+        self._mark_finished()
+        if not self._should_save(curr_step, last_step):
+            return False
+        self.maybe_wait_for_saving()
+        session = current()
+        session.enter("save")
+        if session.rank.rank == 0:
+            NAMING.begin_saving(self.folder, curr_step)
+        distributed.barrier()
         saved: bool = super()._save(curr_step, last_step)
-        if saved:
-            current().checkpoint = self._create_checkpoint_id(curr_step)
+        self._unfinished = curr_step
+        if self.save_future is None:
+            self._mark(curr_step)
         return saved
 
-    def _tell(self, loaded: bool, folder: str) -> bool:
-        if loaded:
-            current().rank.notice("resume", f"from {folder}")
-        return loaded
+    def _wait_for_saving(self) -> None:
+        super()._wait_for_saving()
+        if self._unfinished is not None:
+            self._mark(self._unfinished)
+
+    def _mark_finished(self) -> None:
+        """Mark what the background has completed: a rank's part ends after all parts and the metadata are written."""
+        if self.save_future is not None and self.save_future.done():
+            self.maybe_wait_for_saving()
+
+    def _mark(self, iteration: int) -> None:
+        """Rank 0 marks; the others only note the folder."""
+        session, folder = current(), NAMING.folder(self.folder, iteration)
+        if session.rank.rank == 0:
+            NAMING.finish_saving(self.folder, iteration, as_mapping(describe(session, folder, iteration)))
+            self._delete_old()
+        self._unfinished = None
+        session.checkpoint = str(folder)
+        session.rank.log("info", "checkpoint complete", iteration=iteration, folder=session.checkpoint)
+
+    def _purge_stale_checkpoints(self) -> None:
+        """Not while the new one is not whole: see `_delete_old`."""
+
+    def _delete_old(self) -> None:
+        """Leave the latest ones that Primus wrote, where `keep_latest_k` asks for that; a marker goes before files."""
+        whole = NAMING.marked(self.folder)
+        while self.keep_latest_k and len(whole) > self.keep_latest_k:
+            oldest = min(whole, key=lambda item: (item.written, item.iteration))
+            whole.remove(oldest)
+            NAMING.begin_deleting(self.folder, oldest.iteration)
+            self.purge_queue.put(str(oldest.folder))

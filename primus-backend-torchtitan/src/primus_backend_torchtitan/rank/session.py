@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from primus_core.checkpoints.folders import Checkpoint
 from primus_core.contract import RankContext
 from primus_core.errors import RunError
 from primus_core.experiment import Value
@@ -28,16 +29,20 @@ class Session:
     """Of training, validation and test data; None where the run needs none."""
     consumed: dict[str, int] = field(factory=dict)
     """Samples of each that all ranks together have read."""
-    iteration: int = 0
     document_end: int | None = None
     """The token that ends a document; None where nobody knows it."""
     evaluated_where: str = ""
     """What the evaluation that runs now adds to its iteration, for people."""
+    iteration: int = 0
     """The last finished one."""
     loss: float | None = None
     """Of the last finished iteration; None on ranks that do not compute it."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
+    start: Checkpoint | None = None
+    """The one that the run goes on from; None: it starts afresh."""
+    huggingface: str | None = None
+    """The Hugging Face folder whose weights the model begins with; None: random ones, or a checkpoint's."""
     phase: str = ""
 
     def enter(self, phase: str) -> None:

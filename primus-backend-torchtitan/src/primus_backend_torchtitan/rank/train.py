@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from primus_backend_torchtitan.host.schema import schema_for
+from primus_backend_torchtitan.rank.resume import choose_start
 from primus_backend_torchtitan.rank.session import CURRENT, Session
 from primus_core.contract import RankContext
 from primus_core.errors import RunError
@@ -43,17 +44,19 @@ def _train(session: Session) -> None:
     from primus_backend_torchtitan.rank.samples import document_end, make_samples
 
     version = session.plan.target.library_version
+    choose_start(session)
     session.enter("data")
     session.samples = make_samples(session, schema_for(version).defaults)
+    session.document_end = document_end(session)
     session.enter("init")
     config = build_config(session.native, version)
-    session.document_end = document_end(session)
     _write_structured_log(config)
     try:
         trainer = config.build()
     except (AssertionError, ValueError, NotImplementedError) as error:
         raise refused(error) from error
     try:
+        _load_weights(trainer, session)
         trainer.train()
     finally:
         trainer.close()
@@ -61,6 +64,15 @@ def _train(session: Session) -> None:
 
     # Without this gloo and NCCL complain about their peers while the processes end.
     distributed.destroy_process_group()
+
+
+def _load_weights(trainer: Any, session: Session) -> None:
+    """Of a Hugging Face folder, where the run starts from one."""
+    if session.huggingface:
+        from primus_backend_torchtitan.rank.weights import fill
+
+        session.enter("load")
+        fill(trainer.model_parts, session.plan, session.huggingface)
 
 
 def _write_structured_log(config: Any) -> None:
