@@ -10,6 +10,7 @@ import pytest
 from primus_core import discovery, hooks
 from primus_core.contract import CONTRACT
 from primus_core.discovery import PluginInfo
+from primus_core.explain.vocabulary import portable
 
 PLUGINS = tuple(discovery.scan())
 HOST_SIDE = tuple(info for info in PLUGINS if info.group in ("primus.backends", "primus.launchers", "primus.preflight"))
@@ -68,3 +69,14 @@ def test_the_host_side_imports_no_heavy_library(info: PluginInfo) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("info", [info for info in HOST_SIDE if info.group == "primus.backends"], ids=ids)
+def test_a_back_end_has_a_row_for_each_portable_parameter(info: PluginInfo) -> None:
+    """Each portable name leads to one that the library has, or is said to lead nowhere; no row is about another name."""
+    hosts = hooks.load_host(discovery.Plugins((info,)), backend=info.name, launcher=None, preflight=False)
+    rows = hosts.portable_keys()
+    assert set(rows) == set(portable())
+    schema = hosts.schema(hosts.library_version())
+    assert schema is not None
+    assert {native for native in rows.values() if native} <= set(schema.parameters)

@@ -14,7 +14,7 @@ SHORT = ("train_iters=8", "lr_warmup_iters=2", "seq_length=64", "save_interval=4
 
 def test_the_example_trains_with_torchtitan(primus: Primus, workspace: Path) -> None:
     """The same file with another framework: a falling loss, the same console, metrics and report, and a checkpoint."""
-    done = primus("run", ROOT / "examples/llama-tiny.yaml", "framework=torchtitan", *SHORT, timeout=300)
+    done = primus("run", ROOT / "examples/llama-tiny.yaml", "--framework", "torchtitan", *SHORT, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if line and not CONSOLE.match(line)] == []
     folder = workspace / "examples/me/llama-tiny"

@@ -19,7 +19,7 @@ from primus_core.planning.legality import check_layout
 from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
 from primus_core.planning.nodes import layout_asked, nodes_for
 from primus_core.planning.patchorder import check_patches
-from primus_core.planning.portable import typed_params
+from primus_core.planning.portable import typed_params, with_native_spellings
 from primus_core.planning.refusals import refuse_secrets
 from primus_core.planning.settings import core_schema, core_settings
 from primus_core.planning.unused import has_no_effect, unused_parameters
@@ -111,7 +111,7 @@ class _Judge:
         if library and target is None:
             self._tell_names_and_types(library)
         target, translation = self._translated(target) if target else (None, None)
-        data = self._try(lambda: self._data(settings)) if translation else None
+        data = self._try(lambda: self._data(settings, translation)) if translation else None
         plan = self._plan(target, settings, translation, data or ()) if target and translation else None
         findings = self._findings(sections, translation, plan)
         return Judged(
@@ -166,8 +166,9 @@ class _Judge:
         check_patches(translation.patches, target.accelerator)
         return translation
 
-    def _data(self, settings: Settings) -> tuple[Task, ...]:
-        params = typed_params(self.module.params)
+    def _data(self, settings: Settings, translation: Translation) -> tuple[Task, ...]:
+        params = with_native_spellings(self.module.params, translation, self.hosts.portable_keys())
+        params = typed_params(params)
         if not self.scope.files:
             check_data_names(params)
             return ()

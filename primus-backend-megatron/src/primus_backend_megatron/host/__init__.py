@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from primus_backend_megatron.host.foreign import check_buildable, foreign_keys
+from primus_backend_megatron.host.foreign import check_buildable, foreign_keys, portable_keys
 from primus_backend_megatron.host.legality import check_plan
 from primus_backend_megatron.host.schema import LIBRARY, check_version, schema_for, shipped_versions
 from primus_backend_megatron.host.translate import translate
@@ -22,6 +22,7 @@ __all__ = [
     "LIBRARY",
     "LIBRARY_VERSIONS",
     "foreign_keys",
+    "portable_keys",
     "preflight_check",
     "schema_for",
     "translate_config",

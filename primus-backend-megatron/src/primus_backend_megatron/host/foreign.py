@@ -27,6 +27,14 @@ def foreign_keys() -> ForeignKeys:
 
 
 @cache
+def portable_keys() -> Mapping[str, str]:
+    """Megatron's name of each portable parameter: the same, but for those that are aliases here."""
+    rows = json.loads(files("primus_core").joinpath("portable.json").read_text(encoding="utf-8"))
+    aliases = {name: key.native for name, key in foreign_keys().items() if key.fate == "alias"}
+    return {row["name"]: aliases.get(row["name"], row["name"]) for row in rows}
+
+
+@cache
 def names_left_out() -> frozenset[str]:
     """The parameters that reach no library."""
     return frozenset(name for name, key in foreign_keys().items() if key.fate != "needs")

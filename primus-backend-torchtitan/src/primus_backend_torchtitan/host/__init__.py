@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from primus_backend_torchtitan.host.foreign import check_buildable, check_names, foreign_keys
 from primus_backend_torchtitan.host.legality import check_plan
+from primus_backend_torchtitan.host.portable import portable_keys
 from primus_backend_torchtitan.host.schema import LIBRARY, check_version, schema_for, shipped_versions
 from primus_backend_torchtitan.host.translate import translate
 from primus_core.contract import host
@@ -22,6 +23,7 @@ __all__ = [
     "LIBRARY",
     "LIBRARY_VERSIONS",
     "foreign_keys",
+    "portable_keys",
     "preflight_check",
     "schema_for",
     "translate_config",

@@ -75,14 +75,21 @@ class Case:
         self, check: str, summary: str, keys: Iterable[str], remedy: str, cause: Cause = "configuration"
     ) -> Finding:
         """A finding that ends the command, with the value and origin of each parameter concerned."""
+        natives = tuple(keys)
         return Finding(
             check=f"torchtitan.{check}",
             severity="error",
             summary=summary,
-            evidence="\n".join(map(self._evidence, keys)),
+            evidence="\n".join(map(self._evidence, natives)),
             remedy=remedy,
             cause=cause,
+            where=self._where(natives),
         )
+
+    def _where(self, natives: Iterable[str]) -> str:
+        """The place of the first parameter that somebody set; empty where nobody set any."""
+        origins = (self.module.origin(self.paths[native]) for native in natives if native in self.paths)
+        return next(origins, "")
 
     def name(self, native: str) -> str:
         """What the user calls a parameter, or would in a file for every back end."""

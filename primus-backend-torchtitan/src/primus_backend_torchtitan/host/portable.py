@@ -143,3 +143,8 @@ RULES: Mapping[str, Rule] = {
     "tokenizer_type": Rule(why=_TOKENIZER),
     "tokenizer_model": Rule(why=_TOKENIZER),
 }
+
+
+def portable_keys() -> Mapping[str, str]:
+    """TorchTitan's path of each portable parameter; empty for one that does not reach it."""
+    return {name: rule.native for name, rule in RULES.items()}

@@ -110,6 +110,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", metavar="key=value", help="set a parameter for this run; also --key value"
     )
+    add_framework(parser)
     parser.add_argument("--launcher", metavar="NAME", help="direct (torchrun) or single; default: direct if installed")
     parser.add_argument("--nproc", type=int, metavar="N", help="ranks on this node")
     parser.add_argument(
@@ -126,6 +127,10 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check, print the commands that would run, write nothing"
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def add_framework(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--framework", metavar="F", help="train with this back end; the same as framework=F")
 
 
 def parse_env(pairs: Sequence[str], shell: Mapping[str, str]) -> dict[str, str]:

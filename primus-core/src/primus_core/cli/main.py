@@ -19,7 +19,7 @@ Command = Callable[[Sequence[str], Mapping[str, str]], int]
 COMMANDS = {
     "run": "train a model from an experiment file",
     "compare": "two runs side by side: experiment, loss, speed, memory; --output DIR adds charts",
-    "config": "know what an experiment file means: show, explain, diff, validate, schema, init",
+    "config": "know what an experiment file means: show, explain, translate, diff, validate, schema, init",
     "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",
     "patches": "list what a run would patch in the library's code, and why",

@@ -72,9 +72,10 @@ def resolved(path: str, args: argparse.Namespace, shell: Mapping[str, str], plug
     for folder in args.preset_path:
         if not os.path.isdir(folder):
             raise ConfigError(f"--preset-path {folder}: no such folder", remedy="check the path")
+    framework = [f"framework={args.framework}"] if args.framework is not None else []
     return resolve(
         path,
-        overrides=args.overrides,
+        overrides=[*args.overrides, *framework],
         env=shell,
         preset_dirs=lambda framework: (*args.preset_path, *discovery.preset_dirs(plugins, framework)),
         cwd=os.getcwd(),

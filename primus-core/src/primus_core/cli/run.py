@@ -96,6 +96,7 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     overrides = [word for word in args.overrides if not word.startswith(secret)]
     named = [word.removeprefix("env.") for word in args.overrides if word.startswith(secret)]
     argv = ["primus", "plan", args.experiment, *overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
+    argv += ["--framework", args.framework] if args.framework is not None else []
     argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
     for option, values in (
         ("--env", [_without_secret(pair, plan) for pair in (*args.env, *named)]),

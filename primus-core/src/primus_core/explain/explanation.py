@@ -96,8 +96,7 @@ def _as_it_was_set(judged: Judged, words: Vocabulary, place: Place) -> Place:
     """The place of the same parameter under the name that the experiment uses for it."""
     if place.leaf or not place.is_parameter or judged.translation is None:
         return place
-    foreign = words.foreign_key(place.key)
-    native = foreign.native if foreign and foreign.native else place.key
+    native = words.native(place.key)
     rows: tuple[Mapped | Adjusted, ...] = (*judged.translation.mapping, *judged.translation.adjusted)
     others = [row.path for row in rows if row.native == native and row.path in judged.module.params]
     return place_of(judged.experiment, judged.module, others[0]) if others else place
@@ -140,7 +139,7 @@ class _Fate:
     def _unset(cls, judged: Judged, words: Vocabulary, place: Place) -> _Fate:
         """Nobody set it under this name: another spelling may be set, or the library's default is used."""
         foreign = words.foreign_key(place.key)
-        native = foreign.native if foreign else place.key
+        native = words.native(place.key)
         parameter = words.parameters.get(native)
         default = parameter.default if parameter else None
         values = judged.translation.native if judged.translation else {}

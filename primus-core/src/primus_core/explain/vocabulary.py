@@ -26,6 +26,8 @@ class Vocabulary:
     parameters: Mapping[str, Parameter] = field(factory=dict)
     """What may stand under ``overrides``; names may be dotted."""
     foreign: ForeignKeys = field(factory=dict)
+    natives: Mapping[str, str] = field(factory=dict)
+    """The library's name of each portable parameter."""
     options: Mapping[str, Parameter] = field(factory=dict)
     """Options of launchers: ``direct.gpus_per_node``."""
 
@@ -34,6 +36,11 @@ class Vocabulary:
         alias = self.foreign_key(path)
         name = alias.native if alias and alias.native else path
         return self.parameters.get(name) or self.options.get(name)
+
+    def native(self, path: str) -> str:
+        """The library's name of a parameter that has another one too; else the name itself."""
+        foreign = self.foreign_key(path)
+        return self.natives.get(path) or (foreign.native if foreign else "") or path
 
     def foreign_key(self, path: str) -> ForeignKey | None:
         name = None if path in self.parameters else owner_of(path, self.foreign)
@@ -48,6 +55,7 @@ def vocabulary(hosts: HostPlugins, version: str) -> Vocabulary:
         library=str(schema) if schema else "",
         parameters={**(portable() if schema else {}), **_described(native), **core_schema().parameters},
         foreign=hosts.foreign_keys(),
+        natives=hosts.portable_keys(),
         options=launcher_schema().parameters,
     )
 

@@ -67,6 +67,15 @@ class HostPlugins:
         found = find() if callable(find) else {}
         return found if isinstance(found, Mapping) else {}
 
+    def portable_keys(self) -> Mapping[str, str]:
+        """The library's own name of each portable parameter; empty for one that does not reach the library.
+
+        Its module's ``portable_keys()``, if it has one.
+        """
+        find = self._registry.declared("primus.backends", "portable_keys")
+        found = find() if callable(find) else {}
+        return found if isinstance(found, Mapping) else {}
+
     def launch(self, job: Job) -> Submission:
         """What the launcher asks core to start. Starts nothing."""
         return self._registry.only("launch", Submission, job=job)

@@ -12,6 +12,7 @@ from attrs import evolve
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf
 from primus_core.parameters import Parameter, coerce
+from primus_core.plan import Translation
 
 
 def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
@@ -21,6 +22,22 @@ def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """
     known = _portable()
     return {key: _typed(known[key], leaf) if key in known else leaf for key, leaf in params.items()}
+
+
+def with_native_spellings(
+    params: Mapping[str, Leaf], translation: Translation, natives: Mapping[str, str]
+) -> dict[str, Leaf]:
+    """The parameters, with the portable ones that were set by the library's own name under their portable name too.
+
+    Args:
+        natives: the library's name of each portable parameter.
+    """
+    asked = {row.native: row for row in translation.mapping if row.path in params}
+    rows = {name: asked[native] for name, native in natives.items() if native in asked}
+    told = {
+        name: evolve(params[row.path], value=row.value, text=None) for name, row in rows.items() if row.path != name
+    }
+    return {**params, **told}
 
 
 def _typed(parameter: Parameter, leaf: Leaf) -> Leaf:

@@ -13,6 +13,7 @@ from primus_core.errors import ConfigError, ExitCode
 COMMANDS = {
     "show": "the resolved experiment; --origins adds where each value came from",
     "explain": "one value: where it comes from, what it overrode, what becomes of it",
+    "translate": "what becomes of every parameter with a back end",
     "diff": "how two experiments differ in meaning",
     "validate": "everything that is wrong with experiment files",
     "schema": "a JSON Schema with which an editor completes and checks experiment files",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 
 from primus_core import discovery
-from primus_core.cli.arguments import Parser
+from primus_core.cli.arguments import Parser, add_framework
 from primus_core.cli.output import say
 from primus_core.cli.prepare import default_launcher, resolved
 from primus_core.errors import ConfigError, PrimusError, raise_all
@@ -29,7 +29,7 @@ def config_parser(command: str, description: str) -> Parser:
     parser = Parser(prog=f"primus config {command}", description=description, allow_abbrev=False)
     parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    parser.set_defaults(accelerator=None, nproc=None, nodes=None)
+    parser.set_defaults(framework=None, accelerator=None, nproc=None, nodes=None)
     return parser
 
 
@@ -39,6 +39,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="set a parameter, as `primus run` would")
+    add_framework(parser)
 
 
 def add_hardware(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +73,10 @@ class Asker:
     def resolved(self, path: str) -> Experiment:
         """The experiment of a file, under the overrides."""
         return resolved(path, self.args, self.shell, self.plugins)
+
+    def with_framework(self, framework: str) -> Asker:
+        """As if the experiments named another back end."""
+        return evolve(self, args=argparse.Namespace(**{**vars(self.args), "framework": framework}))
 
     def judged(self, path: str, *, files: bool = False, strict: bool = False) -> Judged:
         """The experiment of a file, with everything that is wrong with it.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.cli.config.asking import Asker, add_format, add_hardware, add_overrides, config_parser
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode
+from primus_core.explain.elsewhere import Elsewhere, elsewhere
 from primus_core.explain.explanation import Explanation, Step, explain
 from primus_core.explain.verdicts import hardware
+from primus_core.explain.vocabulary import Vocabulary, portable
 from primus_core.parameters import Parameter
 from primus_core.pipeline import Judged
 from primus_core.yamlfile import written
@@ -26,9 +29,35 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     asker = Asker.of(args, env)
     judged = asker.judged(args.experiment)
     explanation = explain(judged, asker.words(judged), args.key)
-    text = to_json(explanation) if args.format == "json" else "\n".join(_lines(explanation, judged, env))
+    others = _others(asker, judged, explanation.key)
+    if args.format == "json":
+        text = json.dumps({**json.loads(to_json(explanation)), "elsewhere": json.loads(to_json(others))}, indent=2)
+    else:
+        text = "\n".join([*_lines(explanation, judged, env), *_elsewhere(others)])
     asker.tell(text.rstrip("\n"), judged.experiment)
     return ExitCode.OK
+
+
+def _others(asker: Asker, judged: Judged, key: str) -> tuple[Elsewhere, ...]:
+    """What the other installed back ends make of a portable parameter."""
+    if key not in portable():
+        return ()
+    path = asker.args.experiment
+
+    def judge(framework: str) -> tuple[Judged, Vocabulary]:
+        other = asker.with_framework(framework)
+        found = other.judged(path)
+        return found, other.words(found)
+
+    names = sorted({plugin.name for plugin in asker.plugins.of("primus.backends")} - {judged.module.framework})
+    return elsewhere(names, key, judge)
+
+
+def _elsewhere(others: Sequence[Elsewhere]) -> Iterator[str]:
+    for other in others:
+        reaches = f"{other.native} = {written(other.native_value)}" if other.native else other.fate or "cannot train it"
+        why = f" ({other.why})" if other.why else ""
+        yield f"  {'with ' + other.framework:<16}{reaches}{why}"
 
 
 def _lines(told: Explanation, judged: Judged, env: Mapping[str, str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from functools import partial
 
 from attrs import evolve
 
-from primus_core.cli.arguments import name_option
+from primus_core.cli.arguments import add_framework, name_option
 from primus_core.cli.config.asking import Asker, add_format, add_hardware, config_parser
 from primus_core.codec import to_json
 from primus_core.errors import ConfigError, ExitCode
@@ -26,6 +26,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     parser.add_argument("words", nargs="+", metavar="FILE", help="experiment files (YAML); key=value overrides in all")
     parser.add_argument("--files", action="store_true", help="look at data and checkpoint files too, as a run does")
     parser.add_argument("--strict", action="store_true", help="a setting that has no effect is an error")
+    add_framework(parser)
     add_format(parser)
     add_hardware(parser)
     args = parser.parse_intermixed_args(argv)
