@@ -61,4 +61,4 @@ HYBRIDS = {"mamba_370M", *(path.stem for path in MODELS.glob("zebra_llama_*.yaml
 """Models with layers of state space, whose publishers tell no number of parameters."""
 PROXIES = {"qwen3_235B_A22B_4layer", "moe_515B", "moe_1T", "moe_2T", "moe_4T", "moe_proxy_single_node"}
 """Shapes to measure with, which nobody published."""
-TINY = {"llama_tiny"}
+TINY = {"llama_tiny", "qwen3_moe_tiny", "deepseek_v3_tiny"}

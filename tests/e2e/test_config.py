@@ -432,7 +432,7 @@ def test_a_model_that_cannot_be_built_here_is_a_warning(config: Config, experime
 # --- init and the front door
 
 
-@pytest.mark.parametrize("model", ["llama3.1_8B", "llama_tiny.yaml", "moe_tiny"])
+@pytest.mark.parametrize("model", ["llama3.1_8B", "llama_tiny.yaml", "qwen3_moe_tiny"])
 def test_a_starter_file_is_valid_and_never_overwritten(model: str, config: Config, tmp_path: Path) -> None:
     """What `config init` writes passes `config validate` without a warning, and no file is replaced."""
     assert config("init", "--model", model, "--output", "new.yaml").code == 0

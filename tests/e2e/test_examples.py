@@ -26,7 +26,7 @@ def test_an_example_plans(primus: Primus, workspace: Path, example: Path) -> Non
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", ["moe-tiny", "mla-tiny"])
+@pytest.mark.parametrize("name", ["qwen3-moe-tiny", "deepseek-v3-tiny"])
 def test_an_example_learns(primus: Primus, workspace: Path, name: str) -> None:
     """A few iterations lower the loss on both ranks, and the console ends with the losses of the evaluations."""
     done = primus("run", ROOT / f"examples/{name}.yaml", *SHORT, timeout=300)

@@ -53,3 +53,20 @@ def _loader(plan: RunPlan, rank: RankContext) -> Any:
     config = build_config(plan.translation.native, plan.target.library_version).dataloader
     options = {"seq_len": 32, "local_batch_size": 2, "tokenizer": None}
     return config.build(dp_world_size=rank.world_size, dp_rank=rank.rank, **options)
+
+
+def count(plan: RunPlan, rank: RankContext) -> dict[str, int]:
+    """Weights of the models that were prepared, by name: portable parameters, with as many rows as tokens."""
+    import torch
+
+    from primus_backend_torchtitan.architecture import DEFAULTS
+    from primus_backend_torchtitan.families import family_of
+    from primus_backend_torchtitan.rank.config import find
+
+    counts = {}
+    for name, params in rank.prepared("models").items():
+        model = {**DEFAULTS, **params, "padded_vocab_size": params["vocab_size"]}
+        with torch.device("meta"):
+            built = find(family_of(model).builder)(model).model.build()
+        counts[name] = sum(parameter.numel() for parameter in built.parameters())
+    return counts

@@ -11,7 +11,7 @@ from primus_core.errors import ConfigError, ErrorGroup
 from primus_core.experiment import Value
 from primus_core.hooks.translation import check_translation
 from primus_core.planning.settings import core_schema
-from tests.torchtitan.experiments import MOCK, findings, module_of, translate
+from tests.torchtitan.experiments import MOCK, module_of, translate
 
 
 def test_portable_names_reach_torchtitan_by_its_own() -> None:
@@ -187,22 +187,6 @@ def test_its_own_schedule_is_chosen_by_its_own_names() -> None:
     translation = translate({**MOCK, "lr_scheduler.decay_type": "linear"})
     assert translation.native["lr_scheduler.kind"] == "native"
     assert {"min_lr", "lr_decay_style"} <= {row.path for row in translation.unused}
-
-
-@pytest.mark.parametrize(
-    ("params", "summary", "cause"),
-    [
-        ({"num_experts": 4}, "num_experts: 4", "dependency"),
-        ({"multi_latent_attention": True}, "multi_latent_attention: true", "dependency"),
-        ({"swiglu": False}, "swiglu: false", "dependency"),
-    ],
-)
-def test_what_cannot_be_built_is_found_before_training(params: dict[str, Value], summary: str, cause: str) -> None:
-    """A model that TorchTitan cannot build or divide is one finding, with the setting and where it stands."""
-    (finding,) = findings({**MOCK, **params})
-    assert (finding.severity, finding.cause) == ("error", cause)
-    assert summary in finding.summary
-    assert "exp.yaml:" in finding.evidence
 
 
 def test_the_loss_is_cut_into_pieces_that_the_sequence_allows() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
-
-from attrs import frozen
 
 from primus_core.experiment import Value
 
@@ -38,58 +37,43 @@ DEFAULTS: Mapping[str, Value] = {
     "attention_dropout": 0.1,
     "init_method_std": 0.02,
     "multi_latent_attention": False,
+    "rope_type": None,
+    "q_lora_rank": None,
+    "kv_lora_rank": 32,
+    "qk_head_dim": 128,
+    "qk_pos_emb_head_dim": 64,
+    "v_head_dim": 128,
+    "rotary_scaling_factor": 1.0,
+    "yarn_original_max_position_embeddings": None,
+    "yarn_beta_fast": None,
+    "yarn_beta_slow": None,
+    "yarn_correction_range_round_to_int": None,
+    "mscale": 1.0,
+    "mscale_all_dim": 0.0,
     "num_experts": None,
+    "moe_ffn_hidden_size": None,
+    "moe_layer_freq": 1,
+    "moe_shared_expert_intermediate_size": None,
+    "moe_shared_expert_gate": False,
+    "moe_router_topk": 2,
+    "moe_router_score_function": "softmax",
+    "moe_router_pre_softmax": False,
+    "moe_router_topk_scaling_factor": None,
+    "moe_router_num_groups": None,
+    "moe_router_group_topk": None,
+    "moe_router_enable_expert_bias": False,
+    "moe_router_bias_update_rate": 1e-3,
+    "moe_router_load_balancing_type": ["aux_loss"],
+    "moe_aux_loss_coeff": [0.0],
+    "moe_router_dtype": None,
+    "moe_apply_probs_on_input": False,
     "mtp_num_layers": None,
     "attention": "flex",
     "converters": [],
     "fuse_qkv": True,
+    "expert_dispatcher": "standard",
 }
 """What a portable parameter is where nobody sets it: the same for every back end, and so Megatron's own default."""
-
-LLAMA: Mapping[str, tuple[tuple[Value, ...], str]] = {
-    "position_embedding_type": (("rope",), "rotary positions"),
-    "rotary_percent": ((1.0, None), "heads that are rotated as a whole"),
-    "no_rope_freq": ((None,), "positions in every layer"),
-    "normalization": (("RMSNorm",), "RMSNorm"),
-    "layernorm_zero_centered_gamma": ((False, None), "normalizations whose weight is stored as it is"),
-    "qk_layernorm": ((False, None), "queries and keys that are not normalized"),
-    "qk_l2_norm": ((False, None), "queries and keys that are not normalized"),
-    "attention_output_gate": ((False, None), "attention without an output gate"),
-    "softmax_type": (("vanilla", None), "the plain softmax"),
-    "window_size": ((None,), "attention to the whole sequence"),
-    "swiglu": ((True,), "feed-forward blocks gated by SiLU"),
-    "quick_geglu": ((False, None), "feed-forward blocks gated by SiLU"),
-    "glu_linear_offset": ((0.0, None), "feed-forward blocks without an offset"),
-    "activation_func_clamp_value": ((None,), "feed-forward blocks that are not clamped"),
-    "add_bias_linear": ((False,), "linear layers without a bias"),
-    "add_qkv_bias": ((False, None), "linear layers without a bias"),
-    "hidden_dropout": ((0.0,), "no dropout: TorchTitan has none"),
-    "attention_dropout": ((0.0,), "no dropout: TorchTitan has none"),
-    "multi_latent_attention": ((False, None), "grouped-query attention"),
-    "num_experts": ((None, 0), "dense layers"),
-    "mtp_num_layers": ((None, 0), "prediction of the next token only"),
-}
-"""The values with which a model is a dense Llama, and what such a model has."""
-
-
-@frozen(kw_only=True)
-class Family:
-    """Models that one builder makes."""
-
-    builder: str
-    """``module:function`` in the ranks, called with the architecture; makes a `ModelSpec` of TorchTitan's."""
-    accepts: Mapping[str, tuple[tuple[Value, ...], str]]
-    """Parameters that decide what a model is made of: the values that the builder can make, and what that is."""
-
-
-FAMILIES: Mapping[str, Family] = {
-    "llama": Family(builder="primus_backend_torchtitan.rank.models.llama:llama", accepts=LLAMA),
-}
-
-
-def family_of(model: Mapping[str, Value]) -> Family:
-    """The family that a model belongs to by its parameters; whether its builder can make it is checked apart."""
-    return FAMILIES["llama"]
 
 
 def size(model: Mapping[str, Value], name: str, default: int | None = None) -> int:
@@ -109,3 +93,64 @@ def ffn_hidden_size(model: Mapping[str, Value]) -> int:
     """Where it is not set, Megatron's own rule: with a gate 8/3 x hidden rounded down to a multiple of 64, else 4 x."""
     hidden = size(model, "hidden_size")
     return size(model, "ffn_hidden_size", int((4 * hidden * 2 / 3) / 64) * 64 if model.get("swiglu") else 4 * hidden)
+
+
+def number(model: Mapping[str, Value], name: str, default: float) -> float:
+    """A number, or the default where it is absent or null."""
+    value = model.get(name)
+    return float(value) if isinstance(value, (int, float)) else default
+
+
+def layers_with_experts(model: Mapping[str, Value]) -> list[bool]:
+    """For each layer whether it is a mixture of experts.
+
+    Raises:
+        ValueError: `moe_layer_freq` is no number, list or sum of repeated lists, or for another number of layers.
+        SyntaxError: it cannot be read.
+    """
+    layers, frequency = size(model, "num_layers"), model.get("moe_layer_freq")
+    if not size(model, "num_experts", 0):
+        return [False] * layers
+    frequency = 1 if frequency is None else frequency
+    pattern = _evaluated(ast.parse(frequency.strip(), mode="eval").body) if isinstance(frequency, str) else frequency
+    if isinstance(pattern, int) and pattern > 0:
+        return [index % pattern == 0 for index in range(layers)]
+    if not isinstance(pattern, list) or any(one not in (0, 1) for one in pattern):
+        raise ValueError("it is neither a number of layers nor a list of 0 and 1")
+    if len(pattern) != layers:
+        raise ValueError(f"it describes {len(pattern)} layers, and the model has {layers}")
+    return [bool(one) for one in pattern]
+
+
+_LONGEST_PATTERN = 10_000
+"""Layers; more is no model, but an accident."""
+
+
+def _evaluated(node: ast.expr) -> int | list[int]:
+    """Numbers, lists of them, sums and products, and nothing else of Python."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.List):
+        members = [_evaluated(member) for member in node.elts]
+        return [member for member in members if isinstance(member, int)]
+    if isinstance(node, ast.BinOp):
+        left, right = _evaluated(node.left), _evaluated(node.right)
+        if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+            return left + right
+        fits = isinstance(left, list) and isinstance(right, int) and len(left) * right <= _LONGEST_PATTERN
+        if isinstance(node.op, ast.Mult) and isinstance(left, list) and isinstance(right, int) and fits:
+            return left * right
+    raise ValueError("it is no sum of repeated lists, such as ([0]*3+[1]*58)")
+
+
+def balancing_losses(model: Mapping[str, Value]) -> dict[str, float]:
+    """The losses that balance the load of experts, and their weights; those with a weight of 0 are none."""
+    if not size(model, "num_experts", 0):
+        return {}
+    kinds, weights = _listed(model.get("moe_router_load_balancing_type")), _listed(model.get("moe_aux_loss_coeff"))
+    pairs = zip(kinds, weights, strict=False)
+    return {str(kind): float(weight) for kind, weight in pairs if isinstance(weight, (int, float)) and weight}
+
+
+def _listed(value: Value) -> list[Value]:
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]

@@ -23,6 +23,12 @@ CPU = (
     _Rule("training.disable_cuda_graphs", True, "there are no CUDA graphs on a CPU; the operations are the same"),
     _Rule("optimizer.implementation", "foreach", "the fused kernels are for CUDA; AdamW is the same", ("fused",)),
     _Rule("model.attention", "flex", "this attention needs CUDA; flex computes the same", ("flex_flash", "varlen")),
+    _Rule(
+        "model.expert_dispatcher",
+        "standard",
+        "this dispatcher needs CUDA; the standard one computes the same",
+        ("deepep", "hybridep", "minimal_async_ep"),
+    ),
     _Rule("dataloader.pin_memory", False, "there is no device to copy to", (True,)),
 )
 

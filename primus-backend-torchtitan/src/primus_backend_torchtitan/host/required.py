@@ -30,6 +30,12 @@ _POSITIVE = (
     "model.padded_vocab_size",
     "model.make_vocab_size_divisible_by",
     "model.max_position_embeddings",
+    "model.kv_lora_rank",
+    "model.qk_head_dim",
+    "model.qk_pos_emb_head_dim",
+    "model.v_head_dim",
+    "model.moe_ffn_hidden_size",
+    "model.moe_router_topk",
     "parallelism.tensor_parallel_degree",
     "parallelism.pipeline_parallel_degree",
     "parallelism.context_parallel_degree",
@@ -52,6 +58,10 @@ _NOT_NEGATIVE = (
     "lr_scheduler.warmup_steps",
     "training.max_norm",
     "debug.seed",
+    "model.num_experts",
+    "model.q_lora_rank",
+    "model.moe_shared_expert_intermediate_size",
+    "model.moe_router_bias_update_rate",
 )
 
 

@@ -11,7 +11,8 @@ from torchtitan.components.optimizer import ParamGroupConfig
 from torchtitan.models.utils import validate_converter_order
 from torchtitan.trainer import Trainer
 
-from primus_backend_torchtitan.architecture import DEFAULTS, family_of
+from primus_backend_torchtitan.architecture import DEFAULTS
+from primus_backend_torchtitan.families import family_of
 from primus_backend_torchtitan.host.schema import schema_for
 from primus_backend_torchtitan.sections import CONVERTERS, SECTIONS
 from primus_core.errors import ConfigError

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.legality.expert_ranks import check_expert_ranks
 from primus_backend_torchtitan.host.legality.family import check_family
+from primus_backend_torchtitan.host.legality.mixture import check_latent, check_mixture
 from primus_backend_torchtitan.host.legality.pipeline import check_pipeline
 from primus_backend_torchtitan.host.legality.ranks import check_ranks
 from primus_backend_torchtitan.host.legality.recompute import check_recompute
@@ -20,6 +21,8 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_tensor,
     check_sequence,
     check_pipeline,
+    check_latent,
+    check_mixture,
     check_expert_ranks,
     check_ranks,
     check_recompute,

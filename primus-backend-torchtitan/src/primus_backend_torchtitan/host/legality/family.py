@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from primus_backend_torchtitan.architecture import family_of
+from primus_backend_torchtitan.families import family_of
 from primus_backend_torchtitan.host.case import Case
 from primus_core.outcome import Finding
 
