@@ -149,10 +149,11 @@ def test_damaged_lines_are_told(runs: Runs, compare: Any) -> None:
     a = runs.make("a", rows([5.0, 4.0]))
     file = a.parent.parent / "logs/pre_trainer/rank-0/metrics.jsonl"
     lines = file.read_text().splitlines()
-    file.write_text("\n".join([lines[0], lines[0][:30], "3", '{"run_id": "a", "iteration": "7"}', lines[1], ""]))
+    odd = [lines[0][:30], "3", '{"run_id": "a", "iteration": "7"}', "[" * 99999, lines[0].replace("5.0", "9" * 400)]
+    file.write_text("\n".join([lines[0], *odd, lines[1], ""]))
     text = compare(a, a)
     assert pair(text, "iterations")[0] == "1 to 2 of 100"
-    assert f"A: damaged lines of {file} are left out: 2, 3, 4." in text
+    assert f"A: damaged lines of {file} are left out: 2, 3, 4, 5, 6." in text
 
 
 def test_the_loss_is_read_where_it_is(runs: Runs, compare: Any) -> None:

@@ -160,6 +160,14 @@ def test_an_svg_stands_alone() -> None:
     )
 
 
+def test_a_long_name_is_cut_in_its_middle() -> None:
+    """The legend keeps where a name begins and how it ends; the words of the chart have all of it."""
+    text = drawing.svg(chart(Series(name=f"first {'x' * 200} last", x=[1, 2], y=[1, 2])))
+    (shown,) = re.findall(r">(first x+\.\.\.x+ last)<", text)
+    assert len(shown) < 100
+    assert f"first {'x' * 200} last: 1 at 1" in text
+
+
 def test_the_same_chart_gives_the_same_bytes() -> None:
     """Neither the moment nor what was drawn before is in an image."""
     before = drawing.png(chart()), drawing.svg(chart())

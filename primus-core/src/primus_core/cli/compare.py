@@ -139,7 +139,7 @@ def _images(page: Page) -> dict[str, str]:
 @contextmanager
 def _drawing(env: Mapping[str, str]) -> Iterator[ModuleType]:
     """What draws charts. Its library keeps a cache, in a folder of its own unless the environment names one."""
-    if "MPLCONFIGDIR" in env:
+    if env.get("MPLCONFIGDIR"):
         yield _loaded()
         return
     with tempfile.TemporaryDirectory(prefix="primus-", ignore_cleanup_errors=True) as cache:

@@ -165,11 +165,11 @@ def _row(line: bytes) -> Row | None:
     try:
         values = json.loads(line)
         run_id, iteration = values["run_id"], values["iteration"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    if not isinstance(run_id, str) or type(iteration) is not int:
-        return None
-    return Row(run_id, iteration, *_numbers(values))
+        if isinstance(run_id, str) and type(iteration) is int:
+            return Row(run_id, iteration, *_numbers(values))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        pass
+    return None
 
 
 def _numbers(values: Mapping[str, Any]) -> Iterable[float | None]:

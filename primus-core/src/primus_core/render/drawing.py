@@ -29,7 +29,7 @@ _INK = "#010203"
 _PAPER = "#ffffff"
 _DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 """Lines differ in more than their colour, and show what they cover."""
-_LONGEST_NAME = 60
+_LONGEST_NAME = 90
 _SETTINGS: dict[RcKeyType, Any] = {
     "axes.edgecolor": _INK,
     "axes.grid": True,
@@ -104,9 +104,9 @@ def _draw(axes: Axes, chart: Chart) -> None:
 
 
 def _name(series: Series) -> str:
-    """Short enough for the legend, which leaves out what begins with an underscore."""
-    text = one_line(series.name)
-    short = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
+    """Cut in its middle to fit into the legend, which leaves out what begins with an underscore."""
+    text, half = one_line(series.name), _LONGEST_NAME // 2
+    short = text if len(text) <= _LONGEST_NAME else f"{text[:half]}...{text[-half:]}"
     return f" {short}" if short.startswith("_") else short
 
 
