@@ -164,7 +164,7 @@ def test_every_model_that_cannot_be_built_is_named() -> None:
         for reference in references()
         for finding in reference.judged.findings
         for line in finding.evidence.splitlines()
-        if finding.cause == "dependency"
+        if finding.check == "torchtitan.model"
     )
     assert found == {row["key"]: row["files"] for row in TABLE["needs"]}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from primus_backend_torchtitan.host.foreign import check_buildable, check_names, foreign_keys
 from primus_backend_torchtitan.host.legality import check_plan
+from primus_backend_torchtitan.host.packages import check_packages
 from primus_backend_torchtitan.host.portable import portable_keys
 from primus_backend_torchtitan.host.schema import LIBRARY, check_version, schema_for, shipped_versions
 from primus_backend_torchtitan.host.translate import translate
@@ -47,4 +48,10 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
         return check_files(plan)
     if where is not Where.SUBMIT:
         return ()
-    return (*check_version(plan.target.library_version), *check_names(plan), *check_buildable(plan), *check_plan(plan))
+    return (
+        *check_version(plan.target.library_version),
+        *check_packages(plan, here=False),
+        *check_names(plan),
+        *check_buildable(plan),
+        *check_plan(plan),
+    )

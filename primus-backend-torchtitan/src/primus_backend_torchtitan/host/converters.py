@@ -20,10 +20,10 @@ def adjust_converters(draft: Draft) -> None:
     compiled = bool(draft["compile.enable"]) and "model" in _listed(draft["compile.components"])
     kept = [entry for entry in asked if entry != WITHOUT_EFFECT]
     used: list[Value] = [{"model_compile_enabled": compiled, **_entry(draft, entry)} for entry in kept]
-    draft.adjust(NATIVE, used, "as TorchTitan 0.3 writes them, with what the compiler's switch means to them")
     for path, value in draft.asked.read.items():
         why = f"`{path.rpartition('.')[2]}` of the entry of its kind"
         draft.adjusted[path] = Adjusted(path=path, native=NATIVE, asked=value, used=used, why=why)
+    draft.adjust(NATIVE, used, "as TorchTitan 0.3 writes them, with what the compiler's switch means to them")
 
 
 def _entry(draft: Draft, entry: Value) -> dict[str, Value]:

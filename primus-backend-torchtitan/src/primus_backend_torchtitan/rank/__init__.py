@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from primus_core.contract import RankContext
 from primus_core.contract import rank as rank_hook
-from primus_core.outcome import PatchReport
+from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.plan import RunPlan
 
 
@@ -17,3 +19,13 @@ def patch_backend(plan: RunPlan, rank: RankContext) -> PatchReport | None:
 
     rank.phase("import")
     return apply_patches(plan, rank)
+
+
+@rank_hook
+def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
+    """Whether this node has the packages that the experiment's choices need."""
+    if plan.framework != "torchtitan" or where is not Where.NODE:
+        return ()
+    from primus_backend_torchtitan.host.packages import check_packages
+
+    return check_packages(plan, here=True)
