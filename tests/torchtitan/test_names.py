@@ -272,3 +272,12 @@ def test_every_flavor_of_the_library_is_known(name: str) -> None:
 def test_every_former_converter_is_a_kind() -> None:
     """A former name leads to a kind that there is."""
     assert set(FORMER_CONVERTERS.values()) <= set(CONVERTERS)
+
+
+def test_a_folder_by_its_native_name_is_inside_the_dump_folder() -> None:
+    """A relative `checkpoint.folder` is where TorchTitan means it; `save` counts from where primus was called."""
+    native = translate({**MOCK, "checkpoint.folder": "checkpoint", "checkpoint.interval": 5}).native
+    assert native["checkpoint.folder"] == f"{native['dump_folder']}/checkpoint"
+    assert str(native["dump_folder"]).startswith("/workspace/")
+    portable = translate({**MOCK, "save": "checkpoint", "save_interval": 5}).native
+    assert portable["checkpoint.folder"] == str(Path("checkpoint").absolute())

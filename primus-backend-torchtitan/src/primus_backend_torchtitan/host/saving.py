@@ -58,7 +58,15 @@ def _make_absolute(draft: Draft, native: str) -> bool:
     if not draft.is_set(native) or not isinstance(value, str) or not value:
         return False
     if "://" not in value:
-        home = value.startswith("~")
-        why = "~ is the home folder" if home else "relative to the folder that primus was called in"
-        draft.adjust(native, os.path.abspath(os.path.expanduser(value)), why)
+        base, why = _base(draft, native, value)
+        draft.adjust(native, os.path.abspath(os.path.join(base, os.path.expanduser(value))), why)
     return True
+
+
+def _base(draft: Draft, native: str, value: str) -> tuple[str, str]:
+    """Where a folder counts from, and why: TorchTitan's own name of the one for saving is inside its `dump_folder`."""
+    if value.startswith("~"):
+        return "", "~ is the home folder"
+    if native == "checkpoint.folder" and draft.asked.wishes[native].path == native:
+        return str(draft["dump_folder"]), "TorchTitan's folder of checkpoints is inside `dump_folder`"
+    return "", "relative to the folder that primus was called in"
