@@ -17,6 +17,7 @@ from tests.megatron.ranks import Outcome
 from tests.megatron.ranks import Ranks as MegatronRanks
 from tests.torchtitan.parity import STEPS, TRAINING, WORDS, write_documents, write_weights
 from tests.torchtitan.ranks import Ranks
+from tests.torchtitan.rows import check_row
 
 LOSS, GRAD_NORM = 5e-6, 2e-5
 """Largest relative differences of rounding: every alignment of the two, left out, gives more."""
@@ -33,7 +34,6 @@ DDP: dict[str, Value] = {
 LAYOUTS: dict[str, tuple[dict[str, Value], dict[str, Value], int]] = {
     "one process": ({}, {}, 1),
     "fsdp": ({}, {}, 2),
-    "ddp": ({}, DDP, 2),
     "tensor": (TENSOR, {}, 2),
     "pipeline": (PIPELINE, {}, 2),
 }
@@ -87,6 +87,14 @@ class Runs:
     def transformers(self) -> Rows:
         rows: Rows = self.torchtitan("hf-run", {}, entry="tests.torchtitan.parity:transformers").result()["rows"]
         return rows
+
+    def rates(self, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
+        """The learning rates of every case, by our formula and by Megatron."""
+        prepared = {**self._prepared, "cases": {"cases": cases}}
+        ours = self.torchtitan("our-rates", {}, entry="tests.torchtitan.parity:our_rates", prepared=prepared)
+        plan, folder = megatron_plan(TRAINING, 1, self._folder), self._folder / "their-rates"
+        theirs = self._megatron.start(plan, folder, entry="tests.torchtitan.parity:megatron_rates", prepared=prepared)
+        return ours.result(), theirs.check().result()
 
     def undone(self) -> Mapping[str, Rows]:
         """The first steps with one alignment less each, and with all of them."""
@@ -145,14 +153,15 @@ def validations(outcome: Outcome) -> list[str]:
     return [line["text"] for line in outcome.of("notice", -1) if line["topic"] == "validation"]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, pytest.param("ddp", marks=pytest.mark.cluster)])
 def test_both_back_ends_train_alike(runs: Runs, layout: str) -> None:
     """Twenty steps of warm-up, decay, weight decay, clipping and document masks differ by rounding, in every layout."""
-    portable, own, ranks = LAYOUTS[layout]
+    portable, own, ranks = {**LAYOUTS, "ddp": ({}, DDP, 2)}[layout]
     theirs = runs.megatron(f"megatron-{ranks}-{'-'.join(portable)}", portable, ranks)
     ours = runs.torchtitan(layout, {**portable, **own}, ranks)
     check_alike(ours.rows(), theirs.rows())
-    assert [row["tokens"] for row in ours.rows()] == [row["tokens"] for row in theirs.rows()]
+    for row, other in zip(ours.rows(), theirs.rows(), strict=True):
+        check_row(row, other)
     assert ours.losses()[-1] < ours.losses()[0] - 0.5
     assert validations(ours) == validations(theirs)
     where = ("iteration 10", "iteration 20", "iteration 20 on validation set", "iteration 20 on test set")
@@ -189,3 +198,15 @@ def test_both_back_ends_compute_alike_in_bfloat16(runs: Runs) -> None:
     """Half precision rounds coarser, at different places, and no more."""
     theirs = runs.megatron("megatron-bf16", {"bf16": True, "train_iters": FIRST, "eval_iters": 0}).rows()
     assert difference(runs.undone()["precision"], theirs, "loss") < BF16
+
+
+def test_learning_rates_are_megatrons(runs: Runs) -> None:
+    """Every form of decay, with and without warm-up, gives each step the rate of Megatron's own scheduler."""
+    cases = [
+        {"highest": 3e-3, "lowest": lowest, "warmup": warmup, "length": 9, "style": style}
+        for style in ("constant", "linear", "cosine", "inverse-square-root")
+        for warmup, lowest in ((0, 0.0), (4, 3e-4))
+    ]
+    ours, theirs = runs.rates(cases)
+    for case, our_rates, their_rates in zip(cases, ours, theirs, strict=True):
+        assert our_rates == pytest.approx(their_rates, rel=1e-12, abs=1e-18), case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,9 +23,9 @@ Native = Mapping[str, Value]
 
 _OWN_OPTIMIZER = ("name", "lr", "beta1", "beta2", "eps", "weight_decay", "decay_norms")
 """What Primus adds to the optimizer's section, for the groups that it makes."""
-_NO_DECAY = r"norm|\.bias$"
 _DOCUMENTS = ("documents", "document_positions", "mask_document_ends")
 """What evaluation does with documents: the same as training."""
+_NO_DECAY = r"norm|\.bias$"
 """Parameters with one dimension, which Megatron does not decay."""
 
 
@@ -37,7 +38,7 @@ def build_config(native: Native, version: str) -> Trainer.Config:
     used: set[str] = {name for name in native if name.startswith("model.") or name.endswith(".kind")}
     used |= {f"optimizer.{name}" for name in _OWN_OPTIMIZER}
     try:
-        config = _merged("", Trainer.Config(), native, used)
+        config = _merged("", _default(Trainer.Config), native, used)
         config = dataclasses.replace(config, **_made_by_primus(config, native, version))
     except (AssertionError, ValueError, TypeError) as error:
         raise refused(error) from error
@@ -65,7 +66,7 @@ def _merged(path: str, section: Any, native: Native, used: set[str]) -> Any:
         if target is None:
             used |= {name for name in native if name.startswith(f"{path}.")}
             return None
-        section = find(target)()
+        section = _default(find(target))
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(section):
         name, value = f"{path}.{field.name}".lstrip("."), getattr(section, field.name)
@@ -75,6 +76,15 @@ def _merged(path: str, section: Any, native: Native, used: set[str]) -> Any:
             used.add(name)
             changes[field.name] = native[name]
     return dataclasses.replace(section, **changes)
+
+
+def _default(make: Callable[..., Any]) -> Any:
+    """A section as TorchTitan has it, without its warnings of values that are not this run's."""
+    logging.disable(logging.WARNING)
+    try:
+        return make()
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _made_by_primus(config: Any, native: Native, version: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from torchtitan.components.metrics import MetricsProcessor
 
+from primus_backend_torchtitan.architecture import DEFAULTS
+from primus_backend_torchtitan.flops import flops_per_token
 from primus_backend_torchtitan.host.schedules import schedule_of
 from primus_backend_torchtitan.rank.session import current
 from primus_core.hardware import peak_flops
@@ -23,7 +25,10 @@ class RunMetrics(MetricsProcessor):
     def __init__(self, config: Config, **options: Any) -> None:
         super().__init__(config, **options)
         self._session = current()
-        self._has_loss = has_loss(self.parallel_dims, str(options.get("pp_schedule", "")))
+        self._schedule = str(options.get("pp_schedule", ""))
+        self._has_loss = has_loss(self.parallel_dims, self._schedule)
+        self._tokens = tokens_per_step(self._session)
+        self._flops = self._tokens * _flops_per_token(self._session)
         self._begun = time.perf_counter()
         self._peak_memory = 0
 
@@ -43,8 +48,10 @@ class RunMetrics(MetricsProcessor):
     ) -> None:
         seconds = time.perf_counter() - self._begun
         extra = extra_metrics or {}
-        session = self._session
-        session.iteration, session.loss = step, global_avg_loss if self._has_loss else None
+        session, told = self._session, super().should_log(step)
+        loss = self._shared(global_avg_loss) if told or self._is_folded else global_avg_loss
+        shown = self._has_loss or (self._is_folded and self._is_in_last_group)
+        session.iteration, session.loss = step, loss if shown else None
         session.rank.metrics(
             {
                 "iteration": step,
@@ -57,23 +64,48 @@ class RunMetrics(MetricsProcessor):
                 **self._throughput(step, seconds),
             }
         )
-        if super().should_log(step):
-            super().log(step, global_avg_loss, global_max_loss, grad_norm, extra_metrics)
+        if told:
+            super().log(step, loss, global_max_loss if self._has_loss else loss, grad_norm, extra_metrics)
 
     def log_validation(self, loss: float, step: int, extra_metrics: dict[str, Any] | None = None) -> None:
-        if self._has_loss:
-            when = f"iteration {step}{self._session.evaluated_where}"
-            self._session.rank.notice("validation", f"loss {loss:#.4g} at {when}")
+        loss = self._shared(loss)
+        when = f"iteration {step}{self._session.evaluated_where}"
+        self._session.rank.notice("validation", f"loss {loss:#.4g} at {when}")
         super().log_validation(loss, step, extra_metrics)
 
+    def _shared(self, loss: float) -> float:
+        """The loss on every rank: in a pipeline the others have -1 in its place."""
+        if not self.parallel_dims.pp_enabled:
+            return loss
+        import torch
+        from torch import distributed
+
+        told = torch.tensor(loss, dtype=torch.float64, device=self.device_memory_monitor.device)
+        distributed.broadcast(told, src=0 if self._is_folded else self._last_group)
+        return float(told.item())
+
+    @property
+    def _is_folded(self) -> bool:
+        """A pipeline that ends on the ranks where it begins."""
+        known = schedule_of(self._schedule) if self.parallel_dims.pp_enabled else None
+        return known is not None and known.folded
+
+    @property
+    def _last_group(self) -> int:
+        """The first of the ranks at the pipeline's far end, whose row the console shows."""
+        stages: int = self.parallel_dims.pp
+        return int(self.parallel_dims.world_size // stages * (stages - 1))
+
+    @property
+    def _is_in_last_group(self) -> bool:
+        return self._session.rank.rank >= self._last_group
+
     def _throughput(self, step: int, seconds: float) -> dict[str, float | int | None]:
-        """Tokens and floating-point operations of the step that just ended, by TorchTitan's own count."""
-        plan = self._session.plan
-        tokens = tokens_per_step(self._session)
-        rate = self.num_flops_per_token * tokens / (seconds * plan.target.world_size)
+        """Tokens and floating-point operations of the step that just ended."""
+        rate = self._flops / (seconds * self._session.plan.target.world_size)
         return {
-            "tokens": step * tokens,
-            "tokens_per_second": tokens / seconds,
+            "tokens": step * self._tokens,
+            "tokens_per_second": self._tokens / seconds,
             "tflops": rate / 1e12,
             "mfu": self._utilization(rate),
         }
@@ -114,3 +146,8 @@ def tokens_per_step(session: Any) -> int:
 
     values = {**schema_for(session.plan.target.library_version).defaults, **session.native}
     return int(global_batch(values, session.plan.target.world_size) * values["training.seq_len"])
+
+
+def _flops_per_token(session: Any) -> float:
+    model = {name[6:]: value for name, value in session.native.items() if name.startswith("model.")}
+    return flops_per_token({**DEFAULTS, **model}, session.native["training.seq_len"])

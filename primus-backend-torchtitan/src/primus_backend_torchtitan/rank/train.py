@@ -11,7 +11,6 @@ from primus_backend_torchtitan.rank.session import CURRENT, Session
 from primus_core.contract import RankContext
 from primus_core.errors import RunError
 from primus_core.plan import RunPlan
-from primus_core.rank.adjustments import record_adjustments
 
 
 def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -28,7 +27,6 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     if plan.translation is None:
         raise RunError("the plan has no translation: there is nothing to train")
     session = Session(plan=plan, rank=rank, native=plan.translation.native)
-    record_adjustments(plan, rank)
     token = CURRENT.set(session)
     try:
         _train(session)

@@ -1,0 +1,79 @@
+"""Figures that mean the same as Megatron's."""
+
+from __future__ import annotations
+
+import ast
+from argparse import Namespace
+from collections.abc import Callable
+from importlib.metadata import files
+from typing import Any
+
+import pytest
+
+from primus_backend_megatron.host import translate_config as megatron
+from primus_backend_torchtitan.architecture import DEFAULTS
+from primus_backend_torchtitan.flops import flops_per_token
+from primus_core.experiment import Value
+from tests.megatron.experiments import experiment_of, module_of, target_of
+from tests.megatron.ranks import with_defaults
+from tests.torchtitan.experiments import MOCK, translate
+
+LATENT: dict[str, Value] = {
+    "multi_latent_attention": True,
+    "qk_layernorm": True,
+    "group_query_attention": False,
+    "num_query_groups": "unset",
+    "kv_lora_rank": 16,
+    "qk_head_dim": 12,
+    "qk_pos_emb_head_dim": 4,
+    "v_head_dim": 10,
+}
+EXPERTS: dict[str, Value] = {
+    "num_experts": 8,
+    "moe_router_topk": 3,
+    "moe_ffn_hidden_size": 48,
+    "moe_layer_freq": "[0]+[1]*1",
+    "moe_shared_expert_intermediate_size": 32,
+}
+
+MODELS: dict[str, dict[str, Value]] = {
+    "dense": {},
+    "every head its own": {"group_query_attention": False, "num_query_groups": "unset"},
+    "wide heads": {"kv_channels": 48},
+    "experts": EXPERTS,
+    "latent": LATENT,
+    "latent, compressed queries, experts": {**LATENT, **EXPERTS, "q_lora_rank": 24},
+}
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Callable[..., float]:
+    """Megatron's function, from its source: importing it would import all of Megatron and torch."""
+    (source,) = [path for path in files("megatron-core") or () if str(path) == "megatron/training/training.py"]
+    (function,) = [
+        node
+        for node in ast.parse(source.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name == "num_floating_point_operations"
+    ]
+    scope: dict[str, Any] = {"is_hybrid_model": lambda args: False, "is_linear_attention_variant": lambda name: False}
+    exec(compile(ast.Module([function], []), "training.py", "exec"), scope)  # the library's own source
+    made: Callable[..., float] = scope["num_floating_point_operations"]
+    return made
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_floating_point_operations_are_counted_as_megatron_does(name: str, theirs: Callable[..., float]) -> None:
+    """A row's `tflops` of either back end stands for the same work."""
+    params = {key: value for key, value in {**MOCK, **MODELS[name]}.items() if value != "unset"}
+    module = module_of(params)
+    translation = megatron(experiment_of(module), module, target_of("cpu", 1))
+    assert translation
+    assert translation.model
+    args = Namespace(**with_defaults(translation.native))
+    args.padded_vocab_size = translation.model.vocabulary
+    args.kv_channels, args.ffn_hidden_size = translation.model.head_size, translation.model.ffn_hidden
+    if isinstance(args.moe_layer_freq, str):
+        args.moe_layer_freq = [0, 1]
+    native = translate(params).native
+    model = {**DEFAULTS, **{key[6:]: value for key, value in native.items() if key.startswith("model.")}}
+    assert 5 * 32 * flops_per_token(model, 32) == pytest.approx(theirs(args, 5), rel=1e-12)
