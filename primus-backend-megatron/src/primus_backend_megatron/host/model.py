@@ -44,6 +44,9 @@ def _adjust_vocabulary(draft: Draft) -> None:
         draft.adjust("vocab_size", BYTE_VOCABULARY, f"the vocabulary of {BYTE_LEVEL}")
     elif draft["vocab_size"] is None:
         draft.adjust("vocab_size", draft["padded_vocab_size"], "padded_vocab_size is set and vocab_size is not")
+    if draft["load_hf"]:
+        why = "rows of padding would take part in the softmax, which the weights in load_hf were not trained with"
+        draft.adjust_unset("make_vocab_size_divisible_by", 1, why)
     if draft["padded_vocab_size"] is None:
         multiple = draft.integer("make_vocab_size_divisible_by") * draft.integer("tensor_model_parallel_size")
         if not draft["pad_vocab_size"]:

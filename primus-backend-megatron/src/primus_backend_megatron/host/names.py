@@ -51,6 +51,7 @@ TOKENIZER_DETAILS = (
 
 PATHS_READ = (
     "load",
+    "load_hf",
     "pretrained_checkpoint",
     "heterogeneous_layers_config_path",
     "te_precision_config_file",

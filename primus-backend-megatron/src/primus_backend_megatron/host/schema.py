@@ -24,6 +24,11 @@ _CHANGES: Mapping[str, Mapping[str, Value]] = {
     "fp4_recipe": {"choices": ["nvfp4", "custom", "mxfp4"]},
 }
 
+OWN: Mapping[str, Mapping[str, Value]] = {
+    "load_hf": {"type": "str", "default": None, "help": "Hugging Face folder to take the weights from"},
+}
+"""Parameters that this back end has and Megatron has not."""
+
 
 @cache
 def shipped_versions() -> tuple[str, ...]:
@@ -73,4 +78,4 @@ def _public(version: str) -> str:
 
 @cache
 def _load(version: str) -> Schema:
-    return load_schema((_FOLDER / f"{LIBRARY}-{version}.json").read_text(encoding="utf-8"), _CHANGES)
+    return load_schema((_FOLDER / f"{LIBRARY}-{version}.json").read_text(encoding="utf-8"), _CHANGES, OWN)

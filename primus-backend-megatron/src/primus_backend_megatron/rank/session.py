@@ -30,6 +30,8 @@ class Session:
     """Iterations whose checkpoints are still being written in the background."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
+    huggingface: str | None = None
+    """The Hugging Face folder whose weights the model begins with; None: random ones, or a checkpoint's."""
     saved_tokens: dict[int, int] = field(factory=dict)
     """Tokens that were trained on before each save, by its iteration; training goes on while one is written."""
     weights: Mapping[str, Tensor] | None = None

@@ -152,6 +152,8 @@ def _pretrain(args: Namespace, provider: Provider, session: Session) -> None:
 
     set_global_variables(args, build_tokenizer=False)
     model = gpt_config_from_args(args)
+    # Megatron 0.19 reads the parameter and leaves its model at 8.
+    model.rope_scaling_factor = args.rope_scaling_factor
     if session.huggingface:
         from primus_backend_megatron.rank.weights import fill
 

@@ -24,6 +24,9 @@ def adjust_model(draft: Draft) -> None:
         draft.adjust("model.vocab_size", BYTE_VOCABULARY, "the vocabulary of ByteLevelTokenizer")
     if draft["model.padded_vocab_size"] is None and not draft.aligned:
         draft.adjust("model.padded_vocab_size", draft["model.vocab_size"], "semantics: native; TorchTitan pads nothing")
+    if draft["checkpoint.load_hf"]:
+        why = "rows of padding would take part in the softmax, which the weights in load_hf were not trained with"
+        draft.adjust_unset("model.make_vocab_size_divisible_by", 1, why)
     if draft["model.padded_vocab_size"] is None:
         multiple = draft.integer("model.make_vocab_size_divisible_by", 128)
         multiple *= draft.integer("parallelism.tensor_parallel_degree")

@@ -38,6 +38,7 @@ def adjust_saving(draft: Draft) -> None:
     if draft.is_set("checkpoint.interval") and not off:
         draft.adjust_unset("checkpoint.enable", True, "save_interval is set")
     _make_absolute(draft, "checkpoint.load")
+    _make_absolute(draft, "checkpoint.load_hf")
     if not _make_absolute(draft, "checkpoint.folder") and draft["checkpoint.enable"]:
         draft.adjust("checkpoint.folder", f"{draft.folder}/checkpoints", "the experiment's own folder")
     why = "all checkpoints keep the optimizer's state, so that every one can be continued"

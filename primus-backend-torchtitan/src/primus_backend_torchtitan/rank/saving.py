@@ -20,6 +20,8 @@ class Checkpoints(CheckpointManager):
     class Config(CheckpointManager.Config):
         load: str | None = None
         """A folder of checkpoints to start from; `rank.resume` reads it."""
+        load_hf: str | None = None
+        """A Hugging Face folder to take the weights from; `rank.resume` reads it."""
 
     folder: str
     _unfinished: int | None = None

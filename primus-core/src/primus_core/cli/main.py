@@ -23,6 +23,7 @@ COMMANDS = {
     "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",
     "patches": "list what a run would patch in the library's code, and why",
+    "checkpoint": "`checkpoint list RUN`, or `checkpoint export RUN --to hf --output DIR`, weights for others",
     "plugins": "list the installed plugins",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",
     "direct": "`direct [options] -- COMMAND`, on this host with torchrun",

@@ -46,13 +46,18 @@ class Schema:
         return f"{self.library} {self.version}".strip()
 
 
-def load_schema(text: str, changes: Mapping[str, Mapping[str, Value]] | None = None) -> Schema:
+def load_schema(
+    text: str,
+    changes: Mapping[str, Mapping[str, Value]] | None = None,
+    added: Mapping[str, Mapping[str, Value]] | None = None,
+) -> Schema:
     """Read a schema file: ``{"library", "version", "parameters": {name: {"type", "default", ...}}}``.
 
     A parameter whose default is null may be null unless ``"nullable": false`` says otherwise.
 
     Args:
         changes: by name of a parameter, what is to be said of it instead: ``{"tokenizer_type": {"choices": []}}``.
+        added: parameters that the file does not have, in its format.
 
     Raises:
         ValueError: the file is not a schema. Schema files ship with a package, so this is a packaging fault.
@@ -60,6 +65,7 @@ def load_schema(text: str, changes: Mapping[str, Mapping[str, Value]] | None = N
     content = json.loads(text)
     rows = content["parameters"]
     rows.update({name: {**rows[name], **change} for name, change in (changes or {}).items()})
+    rows.update(added or {})
     for name, row in rows.items():
         if row.get("type") not in _TYPES:
             raise ValueError(f"parameter {name}: unknown type {row.get('type')!r}")

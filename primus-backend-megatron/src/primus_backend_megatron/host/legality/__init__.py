@@ -10,6 +10,7 @@ from primus_backend_megatron.host.legality.pipeline import check_pipeline
 from primus_backend_megatron.host.legality.schedule import check_schedule
 from primus_backend_megatron.host.legality.sequence import check_sequence
 from primus_backend_megatron.host.legality.tensor import check_tensor
+from primus_backend_megatron.host.legality.weights import check_weights
 from primus_core.outcome import Finding
 from primus_core.plan import RunPlan
 
@@ -19,6 +20,7 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_experts,
     check_sequence,
     check_schedule,
+    check_weights,
 )
 
 

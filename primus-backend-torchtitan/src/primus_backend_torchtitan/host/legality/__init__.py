@@ -13,6 +13,7 @@ from primus_backend_torchtitan.host.legality.ranks import check_ranks
 from primus_backend_torchtitan.host.legality.recompute import check_recompute
 from primus_backend_torchtitan.host.legality.sequence import check_sequence
 from primus_backend_torchtitan.host.legality.tensor import check_tensor
+from primus_backend_torchtitan.host.legality.weights import check_weights
 from primus_core.outcome import Finding
 from primus_core.plan import RunPlan
 
@@ -26,6 +27,7 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_expert_ranks,
     check_ranks,
     check_recompute,
+    check_weights,
 )
 
 

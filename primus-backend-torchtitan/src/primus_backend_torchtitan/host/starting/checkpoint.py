@@ -10,11 +10,13 @@ from attrs import evolve, frozen
 from primus_backend_torchtitan.checkpoints import TITAN, wish_of
 from primus_backend_torchtitan.facts import Facts, read_facts
 from primus_backend_torchtitan.host.case import Case
+from primus_backend_torchtitan.host.legality.weights import weights_of
 from primus_backend_torchtitan.host.portable import RULES
 from primus_backend_torchtitan.host.starting.shapes import check_model
 from primus_core.checkpoints.choosing import Choice
 from primus_core.outcome import Finding, Severity
 from primus_core.planning.starting import check_files, check_start, examine
+from primus_core.weights.folder import check_folder
 
 
 def check_checkpoint(case: Case, *, auto_continue: bool) -> Iterator[Finding]:
@@ -44,6 +46,8 @@ class _Teller:
 
 def _judge(case: Case, choice: Choice) -> Iterable[Finding]:
     checkpoint = choice.checkpoint
+    if choice.huggingface:
+        return check_folder(weights_of(case, choice.huggingface))
     if checkpoint is None:
         return ()
     tell = _Teller(case, ("save" if choice.continues else "load",))
