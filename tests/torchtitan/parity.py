@@ -39,6 +39,7 @@ TRAINING: dict[str, Value] = {
     "make_vocab_size_divisible_by": 128,
     "rotary_base": 10000,
     "layernorm_epsilon": 1e-5,
+    "micro_batch_size": 4,
     "train_iters": STEPS,
     "optimizer": "adam",
     "lr": LR,
@@ -212,11 +213,8 @@ def several(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     Returns:
         The rows of metrics of each.
     """
-    import time
-
     from primus_backend_torchtitan.rank.train import run
 
-    time.sleep = lambda _: None  # type: ignore[assignment]  # rank 0 of TorchTitan waits 2 s for others, which are none
     assert plan.translation
     found = {}
     for number, (name, changes) in enumerate(rank.prepared("changes").items()):
@@ -301,3 +299,41 @@ def _step(model: Any, tokens: Any) -> float:
     loss = losses[(inputs != END).flatten()].mean()
     loss.backward()
     return float(loss)
+
+
+def megatron_rates(plan: RunPlan, rank: RankContext) -> list[list[float]]:
+    """The learning rates that Megatron's scheduler gives to the first steps, for each of the prepared cases."""
+    from types import SimpleNamespace
+
+    from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
+
+    found = []
+    for case in rank.prepared("cases")["cases"]:
+        group: dict[str, Any] = {"lr": 0.0, "max_lr": case["highest"], "min_lr": case["lowest"]}
+        scheduler = OptimizerParamScheduler(
+            SimpleNamespace(param_groups=[group]),
+            init_lr=0.0,
+            max_lr=case["highest"],
+            min_lr=case["lowest"],
+            lr_warmup_steps=case["warmup"],
+            lr_decay_steps=case["length"],
+            lr_decay_style=case["style"],
+            start_wd=0.0,
+            end_wd=0.0,
+            wd_incr_steps=0,
+            wd_incr_style="constant",
+        )
+        rates = []
+        for _ in range(case["length"] + 3):
+            rates.append(float(group["lr"]))
+            scheduler.step(increment=1)
+        found.append(rates)
+    return found
+
+
+def our_rates(plan: RunPlan, rank: RankContext) -> list[list[float]]:
+    """The same by the formula that TorchTitan is given."""
+    from primus_backend_torchtitan.rank.schedule import Curve
+
+    cases = rank.prepared("cases")["cases"]
+    return [[Curve(**case).rate(done) for done in range(case["length"] + 3)] for case in cases]

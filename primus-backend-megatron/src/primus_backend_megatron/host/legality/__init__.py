@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.legality.documents import check_documents
 from primus_backend_megatron.host.legality.experts import check_experts
 from primus_backend_megatron.host.legality.pipeline import check_pipeline
 from primus_backend_megatron.host.legality.schedule import check_schedule
@@ -19,6 +20,7 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_pipeline,
     check_experts,
     check_sequence,
+    check_documents,
     check_schedule,
     check_weights,
 )
