@@ -6,9 +6,10 @@ import os
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+print("started", flush=True)
 
-import torch
-from transformers import AutoModelForCausalLM
+import torch  # noqa: E402  # what is slow comes after the answer above
+from transformers import AutoModelForCausalLM  # noqa: E402  # as above
 
 torch.set_num_threads(1)
 for line in sys.stdin:

@@ -35,6 +35,8 @@ class Judge:
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        assert self._process.stdout
+        assert self._process.stdout.readline() == "started\n"
 
     def difference(self, folder: Path, logits: Path) -> float:
         assert self._process.stdin
@@ -56,15 +58,17 @@ class Backend:
     name: str
     ranks: MegatronRanks | TitanRanks
 
-    def train(self, folder: Path, params: Params, *, world: int = 1, **settings: Value) -> Outcome:
-        """Train; what the run leaves behind is below ``folder``."""
+    def train(
+        self, folder: Path, params: Params, *, world: int = 1, kill: str | None = None, **settings: Value
+    ) -> Outcome:
+        """Train; what the run leaves behind is below ``folder``. Rank 0 dies when it reports what ``kill`` matches."""
         plan = plan_of(self.name, params, world, folder / "work", settings)
         rundir = RunDir(Path(plan.run_dir))
         write_atomic(rundir.plan, to_json(plan))
         rundir.point_latest()
         prepared = {"logits": {"file": str(folder / "logits")}}
         entry = f"tests.weights.entries:{self.name}" if world == 1 else f"primus_backend_{self.name}.rank.train:run"
-        return self.ranks.start(plan, folder, entry=entry, prepared=prepared)
+        return self.ranks.start(plan, folder, entry=entry, prepared=prepared, kill=kill)
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +162,15 @@ def test_weights_that_nothing_changes_come_out_bit_for_bit(
     given = read_tensors(weights)
     assert exported.keys() == given.keys()
     assert all((exported[name] == given[name]).all() for name in given)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("backend", BOTH, indirect=True)
+def test_a_run_goes_on_from_its_own_checkpoint(backend: Backend, tmp_path: Path) -> None:
+    """A run that began from a folder, and was cut off after two iterations, gives the losses of one that was not."""
+    weights = write_folder(tmp_path / "hf", "llama")
+    saving = begun("llama", weights, save_interval=2, train_iters=4, save=str(tmp_path / "checkpoints"))
+    whole = backend.train(tmp_path / "whole", begun("llama", weights, train_iters=4)).check().losses()
+    backend.train(tmp_path / "first", saving, kill='"iteration": 3,')
+    resumed = backend.train(tmp_path / "second", saving, auto_continue_train=True).check()
+    assert resumed.losses() == whole[2:]
