@@ -57,6 +57,7 @@ benchmarks: $(VENV)/.tested
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/logging_cost.py
 	$(BIN)/python benchmarks/overhead.py megatron
+	$(BIN)/python benchmarks/overhead.py torchtitan
 
 clean:
 	rm -rf $(VENV) output dist

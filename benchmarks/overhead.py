@@ -1,42 +1,120 @@
-"""What Primus costs a run: `python benchmarks/overhead.py megatron [--steps N] [--rounds N] [--ranks N]`.
+"""What Primus costs a run: `python benchmarks/overhead.py megatron|torchtitan [--steps N] [--rounds N] [--ranks N]`.
 
 Trains the example's model on generated data twice in each round, under the same torchrun: through Primus' rank runtime
-and by a bare script that makes the same call of the library. Compared are the step times that the library itself
-prints (the median over a run, without the first ten steps), and the CPU time of a run of one step. Prints each round
-and the median of the ratios; exits 1 when a figure is over its budget.
+and by a bare script that makes the same call of the library on the same plan. The two take turns of a few steps, so
+that both meet the same machine. Compared are the step times that the library itself records (the median over a run,
+without the first ten steps), and the CPU time of a run of one step. Prints each round and the median of the ratios;
+exits 1 when a figure is over its budget, 2 when a run failed, with what it said.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
+
+from turns import Failed, Times, Training, take_turns
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples/llama-tiny.yaml"
-BARE = {"megatron": ROOT / "benchmarks/bare_megatron.py"}
 
 STEP_BUDGET = 1.02
 """Largest ratio of step times."""
 START_BUDGET = 0.4
 """Largest difference in CPU seconds of a rank, up to the end of its first step."""
 _WARM_UP = 10
-_STEP = re.compile(r"elapsed time per iteration \(ms\): ([\d.]+)")
+_LEAST = 10
+"""Steps that a median is taken of."""
+_ELAPSED = re.compile(r"elapsed time per iteration \(ms\): ([\d.]+)")
 
 
-def plan(folder: Path, steps: int, ranks: int, name: str) -> Path:
-    """Write the plan of one run; returns its path."""
-    path = folder / name / "plan.json"
-    words = ["mock_data=true", "train_data_path=null", f"train_iters={steps}", "save_interval=null"]
-    words += ["eval_interval=null", f"workspace={folder / name}", "--nproc", str(ranks), "--output", str(path)]
-    argv = [sys.executable, "-m", "primus_core.cli.main", "plan", str(EXAMPLE), *words]
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, env=environment())
-    return path
+def megatron_times(folder: Path) -> list[float]:
+    """Megatron prints them, in the rank that has the loss."""
+    logs = [folder / "output.txt", *folder.rglob("debug.log")]
+    return [float(found) for log in logs for found in _ELAPSED.findall(log.read_text(errors="replace"))]
+
+
+def torchtitan_times(folder: Path) -> list[float]:
+    """TorchTitan's own trace has the span of every step; rank 0's."""
+    times = []
+    for path in folder.rglob("*.global_rank_0.*.jsonl"):
+        lines = path.read_text().splitlines(keepends=True)
+        times += [json.loads(line)["value"] for line in lines if '"step_end"' in line and line.endswith("\n")]
+    return times
+
+
+class Backend(NamedTuple):
+    """What is compared."""
+
+    bare: Path
+    """The script that calls the library without Primus."""
+    times: Times
+    words: tuple[str, ...] = ()
+    """Parameters beside those of every back end."""
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "megatron": Backend(ROOT / "benchmarks/bare_megatron.py", megatron_times),
+    "torchtitan": Backend(
+        ROOT / "benchmarks/bare_torchtitan.py", torchtitan_times, ("debug.enable_structured_logging=true",)
+    ),
+}
+
+
+class Benchmark(NamedTuple):
+    """One back end on a number of ranks."""
+
+    name: str
+    ranks: int
+
+    def training(self, folder: Path, steps: int, *, through_primus: bool) -> Training:
+        """A started run, with everything that it writes inside a folder."""
+        backend = BACKENDS[self.name]
+        program = ["-m", "primus_core.rank"] if through_primus else [str(backend.bare)]
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(self.ranks), "--standalone"]
+        folder.mkdir()
+        return Training([*torchrun, *program, str(self._plan(folder, steps))], folder, environment(), backend.times)
+
+    def _plan(self, folder: Path, steps: int) -> Path:
+        path = folder / "plan.json"
+        words = ["mock_data=true", "train_data_path=null", f"train_iters={steps}", "save_interval=null"]
+        words += ["eval_interval=null", "eval_iters=0", f"workspace={folder}", *BACKENDS[self.name].words]
+        argv = [sys.executable, "-m", "primus_core.cli.main", "plan", str(EXAMPLE), "--framework", self.name, *words]
+        argv += ["--nproc", str(self.ranks), "--output", str(path)]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment())
+        if done.returncode:
+            raise Failed(f"no plan could be made\n{done.stdout}{done.stderr}")
+        return path
+
+    def compare(self, steps: int, first: str) -> tuple[float, float]:
+        """Median step time in ms through Primus and bare; `first` begins."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with (
+                self.training(folder / "primus", steps, through_primus=True) as primus,
+                self.training(folder / "bare", steps, through_primus=False) as bare,
+            ):
+                take_turns(*((primus, bare) if first == "primus" else (bare, primus)), steps)
+                return median(primus), median(bare)
+
+    def start(self, first: str) -> float:
+        """CPU seconds of a rank that Primus adds to a run of one step."""
+        costs = {}
+        for name in ("primus", "bare") if first == "primus" else ("bare", "primus"):
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                self.training(Path(folder) / name, 1, through_primus=name == "primus") as training,
+            ):
+                costs[name] = training.finish()
+        return (costs["primus"] - costs["bare"]) / self.ranks
 
 
 def environment() -> dict[str, str]:
@@ -44,62 +122,43 @@ def environment() -> dict[str, str]:
     return {**kept, "OMP_NUM_THREADS": "1"}
 
 
-def train(path: Path, ranks: int, program: list[str]) -> tuple[list[float], float]:
-    """Step times in ms, and the CPU seconds of the whole run."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--standalone"]
-    output = path.parent / "output.txt"
-    with output.open("w") as file:
-        argv = [*torchrun, *program, str(path)]
-        process = subprocess.Popen(argv, stdout=file, stderr=subprocess.STDOUT, env=environment())
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"a run failed; its output is in {output}:\n{output.read_text()[-2000:]}")
-    logs = [output, *path.parent.rglob("debug.log")]
-    times = [float(found) for log in logs for found in _STEP.findall(log.read_text())]
-    return times, usage.ru_utime + usage.ru_stime
+def median(training: Training) -> float:
+    measured = training.measured(_WARM_UP)
+    if len(measured) < _LEAST:
+        raise Failed(f"{len(measured)} steps were recorded after the first {_WARM_UP}; give more --steps")
+    return statistics.median(measured)
 
 
-def compare(backend: str, steps: int, ranks: int, first: int) -> tuple[float, float]:
-    """Median step time in ms through Primus and bare; which of the two goes first alternates."""
-    programs = {"primus": ["-m", "primus_core.rank"], "bare": [str(BARE[backend])]}
-    medians = {}
-    for name in sorted(programs, reverse=bool(first)):
-        with tempfile.TemporaryDirectory() as folder:
-            times, _ = train(plan(Path(folder), steps, ranks, name), ranks, programs[name])
-            medians[name] = statistics.median(times[_WARM_UP:])
-    return medians["primus"], medians["bare"]
-
-
-def start(backend: str, ranks: int) -> float:
-    """CPU seconds of a rank that Primus adds to a run of one step."""
-    costs = {}
-    for name, program in (("primus", ["-m", "primus_core.rank"]), ("bare", [str(BARE[backend])])):
-        with tempfile.TemporaryDirectory() as folder:
-            _, costs[name] = train(plan(Path(folder), 1, ranks, name), ranks, program)
-    return (costs["primus"] - costs["bare"]) / ranks
+def measure(benchmark: Benchmark, steps: int, rounds: int) -> int:
+    ratios, added = [], []
+    for number in range(rounds):
+        first = ("primus", "bare")[number % 2]
+        through, bare = benchmark.compare(steps, first)
+        ratios.append(through / bare)
+        added.append(benchmark.start(first))
+        print(
+            f"round {number + 1}: {through:8.1f} ms through Primus  {bare:8.1f} ms bare  ratio {ratios[-1]:.4f}  "
+            f"start {added[-1]:+.2f} s",
+            flush=True,
+        )
+    ratio, start = statistics.median(ratios), statistics.median(added)
+    print(f"median ratio of step times: {ratio:.4f} (budget {STEP_BUDGET})")
+    print(f"CPU added up to the first step: {start:.2f} s a rank (budget {START_BUDGET})")
+    return int(ratio > STEP_BUDGET or start > START_BUDGET)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backend", choices=sorted(BARE))
+    parser.add_argument("backend", choices=sorted(BACKENDS))
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=2)
     args = parser.parse_args()
-    ratios = []
-    for number in range(args.rounds):
-        through, bare = compare(args.backend, args.steps, args.ranks, number % 2)
-        ratios.append(through / bare)
-        print(
-            f"round {number + 1}: {through:8.1f} ms through Primus  {bare:8.1f} ms bare  ratio {ratios[-1]:.4f}",
-            flush=True,
-        )
-    added = statistics.median(start(args.backend, args.ranks) for _ in range(args.rounds))
-    ratio = statistics.median(ratios)
-    print(f"median ratio of step times: {ratio:.4f} (budget {STEP_BUDGET})")
-    print(f"CPU added up to the first step: {added:.2f} s a rank (budget {START_BUDGET})")
-    return int(ratio > STEP_BUDGET or added > START_BUDGET)
+    try:
+        return measure(Benchmark(args.backend, args.ranks), args.steps, args.rounds)
+    except Failed as failed:
+        print(f"a run failed: {failed}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":
