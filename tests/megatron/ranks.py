@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +140,16 @@ class Outcome:
         for code, text in zip(self.codes, self.texts, strict=True):
             assert code == 0, f"exit status {self.codes}\n{text[-4000:]}"
         return self
+
+
+def told(outcome: Outcome) -> list[str]:
+    """What each rank said to the user, and what it returned or failed of."""
+    tell: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+        "notice": lambda line: str(line["text"]),
+        "result": lambda line: json.dumps(line["value"]),
+        "error": lambda line: f"{line['type']}: {line['text']} {line['why']}",
+    }
+    return [tell[line["kind"]](line) for lines in outcome.lines for line in lines if line["kind"] in tell]
 
 
 class Ranks:

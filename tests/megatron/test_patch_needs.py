@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve, field, frozen
@@ -16,7 +14,7 @@ from attrs import evolve, field, frozen
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_core.planning.patchorder import not_needed
-from tests.megatron.ranks import ENTRY, Outcome, Ranks, all_patches, make_plan
+from tests.megatron.ranks import ENTRY, Outcome, Ranks, all_patches, make_plan, told
 
 
 @frozen(kw_only=True)
@@ -161,16 +159,6 @@ def attempt(ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Attempt:
     return run_once
 
 
-def seen(outcome: Outcome) -> list[str]:
-    """What each rank said to the user, and what it returned or failed of."""
-    tell: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-        "notice": lambda line: str(line["text"]),
-        "result": lambda line: json.dumps(line["value"]),
-        "error": lambda line: f"{line['type']}: {line['text']} {line['why']}",
-    }
-    return [tell[line["kind"]](line) for lines in outcome.lines for line in lines if line["kind"] in tell]
-
-
 def test_each_patch_has_a_probe() -> None:
     """A patch that is added without showing what goes wrong without it fails here."""
     assert set(PROBES) == {spec.id for spec in all_patches()}
@@ -183,7 +171,7 @@ def test_a_patch_is_needed(patch: str, attempt: Attempt) -> None:
     if why := not_needed(spec, "cpu"):
         pytest.skip(f"{why}: {platform.python_version()}")
     probe = PROBES[patch]
-    complete = seen(attempt(probe, "").check())
-    without = seen(attempt(probe, patch))
+    complete = told(attempt(probe, "").check())
+    without = told(attempt(probe, patch))
     assert without != complete
     assert any(re.search(probe.fault, text) for text in without), without

@@ -80,14 +80,17 @@ class Rank:
         return dict(self._prepared[name])
 
 
+_LIBRARIES = ("megatron", "torchtitan")
+
+
 def take_back(applied: Applied, plan: RunPlan) -> None:
-    """Undo the patches that a plan lacks, also where Megatron copied the new attribute while it was imported."""
+    """Undo the patches that a plan lacks, also where the library copied the new attribute while it was imported."""
     planned = {spec.id for spec in plan.translation.patches} if plan.translation else set()
     for change in applied.changes:
         if change.id in planned:
             continue
         change.location.restore()
-        for module in [module for name, module in sys.modules.items() if name.startswith("megatron")]:
+        for module in [module for name, module in sys.modules.items() if name.startswith(_LIBRARIES)]:
             for name in [name for name, value in vars(module).items() if value is change.stored]:
                 setattr(module, name, change.location.original)
 
