@@ -11,6 +11,7 @@ from tests.torchtitan.experiments import MOCK, findings, plan_of
 
 TENSOR = "tensor_model_parallel_size"
 PIPELINE = "pipeline_model_parallel_size"
+EXPERT = "expert_model_parallel_size"
 CONTEXT = "context_parallel_size"
 REPLICATE = "parallelism.data_parallel_replicate_degree"
 SHARD = "parallelism.data_parallel_shard_degree"
@@ -19,7 +20,7 @@ PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST = "parallelism.pipeline_parallel_first_stage_less_layers"
 PP2: dict[str, Value] = {PIPELINE: 2, "num_layers": 4}
 LONG: dict[str, Value] = {CONTEXT: 2, "max_position_embeddings": 4096}
-MOE: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 2}
+MOE: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 2, "qk_layernorm": True}
 
 ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     "heads": (
@@ -148,6 +149,15 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         "data-parallel",
         ["1 copies of 1 shards", f"set {SHARD} to 2 or -1, or start 2 ranks", f"{TENSOR}: 2 (exp.yaml:"],
     ),
+    "no experts": ({EXPERT: 2}, 2, "experts", ["without experts", "num_experts: null (default)", f"{EXPERT}: 1"]),
+    "chosen experts": ({**MOE, "moe_router_topk": 9}, 1, "experts", ["9 of 8", "set moe_router_topk to 8 or less"]),
+    "experts": ({**MOE, EXPERT: 3}, 3, "experts", ["8 experts", f"set {EXPERT} to 2 or 4", f"{EXPERT}: 3 (exp.yaml:"]),
+    "ranks of experts": (
+        {**MOE, EXPERT: 4, REPLICATE: 2},
+        4,
+        "expert-ranks",
+        ["the 2 ranks that hold one stage of one copy", f"set {EXPERT} to 2", f"{REPLICATE}: 2 (exp.yaml:"],
+    ),
     "budget of memory": (
         {"activation_checkpoint.kind": "memory_budget"},
         1,
@@ -169,6 +179,7 @@ def test_an_illegal_layout_is_one_finding(case: str) -> None:
 
 LEGAL: dict[str, tuple[dict[str, Value], int]] = {
     "all ranks are shards": ({SHARD: -1}, 4),
+    "experts on the ranks of a tensor": ({**MOE, TENSOR: 2, EXPERT: 2}, 2),
     "as many shards as are left": ({SHARD: 2, REPLICATE: 2}, 4),
     "features and vocabulary that ranks share unevenly": ({TENSOR: 2, "ffn_hidden_size": 129}, 2),
     "a sequence that only its tensors share": (
@@ -211,12 +222,3 @@ def test_ranks_and_batches_are_told_by_the_names_that_were_used() -> None:
     (batch,) = check_layout(plan_of({**MOCK, "micro_batch_size": None, **native}, ranks=2))
     assert "nearest legal global_batch_size: 6 or 9" in batch.remedy
     assert "training.local_batch_size: 3 (exp.yaml:" in batch.evidence
-
-
-def test_experts_are_held_by_whole_groups_of_ranks() -> None:
-    """The ranks that share experts are taken from those of one stage and one copy of the model."""
-    params: dict[str, Value] = {**MOCK, **MOE, "expert_model_parallel_size": 4, REPLICATE: 2}
-    (finding,) = (one for one in findings(params, ranks=4) if one.check == "torchtitan.expert-ranks")
-    assert "the 2 ranks that hold one stage of one copy" in finding.summary
-    assert "set expert_model_parallel_size to 2" in finding.remedy
-    assert f"{REPLICATE}: 2 (exp.yaml:" in finding.evidence

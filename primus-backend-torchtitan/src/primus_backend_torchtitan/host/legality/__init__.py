@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from primus_backend_torchtitan.host.case import Case
-from primus_backend_torchtitan.host.legality.expert_ranks import check_expert_ranks
+from primus_backend_torchtitan.host.legality.experts import check_experts
 from primus_backend_torchtitan.host.legality.family import check_family
 from primus_backend_torchtitan.host.legality.mixture import check_latent, check_mixture
 from primus_backend_torchtitan.host.legality.pipeline import check_pipeline
@@ -24,7 +24,7 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_pipeline,
     check_latent,
     check_mixture,
-    check_expert_ranks,
+    check_experts,
     check_ranks,
     check_recompute,
     check_weights,
