@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from primus_core.explain.vocabulary import portable
 PLUGINS = tuple(discovery.scan())
 HOST_SIDE = tuple(info for info in PLUGINS if info.group in ("primus.backends", "primus.launchers", "primus.preflight"))
 HEAVY = ("torch", "megatron", "torchtitan", "numpy")
+EXAMPLE = Path(__file__).parents[2] / "examples/llama-tiny.yaml"
 ids = str
 
 
@@ -73,10 +75,24 @@ def test_the_host_side_imports_no_heavy_library(info: PluginInfo) -> None:
 
 @pytest.mark.parametrize("info", [info for info in HOST_SIDE if info.group == "primus.backends"], ids=ids)
 def test_a_back_end_has_a_row_for_each_portable_parameter(info: PluginInfo) -> None:
-    """Each portable name leads to one that the library has, or is said to lead nowhere; no row is about another name."""
+    """Each portable name leads to one that the library has, or is said to lead nowhere; no row is of another name."""
     hosts = hooks.load_host(discovery.Plugins((info,)), backend=info.name, launcher=None, preflight=False)
     rows = hosts.portable_keys()
     assert set(rows) == set(portable())
     schema = hosts.schema(hosts.library_version())
     assert schema is not None
     assert {native for native in rows.values() if native} <= set(schema.parameters)
+
+
+@pytest.mark.parametrize("info", [info for info in HOST_SIDE if info.group == "primus.backends"], ids=ids)
+def test_a_login_node_needs_no_training_library(info: PluginInfo) -> None:
+    """Help, the translation to a back end and its checks load neither torch nor any library of training."""
+    commands = [["--help"], ["config", "translate", str(EXAMPLE), "--to", info.name]]
+    commands += [["config", "validate", str(EXAMPLE), "--framework", info.name, "--accelerator", "cpu"]]
+    program = (
+        "import sys\nfrom primus_core.cli.main import main\n"
+        f"codes = [int(main(words)) for words in {commands!r}]\n"
+        f"print(codes, sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == "[0, 0, 0] []\n", done.stdout
