@@ -92,3 +92,21 @@ def test_documents_cannot_be_kept_apart_where_nobody_knows_their_end(
     assert (
         outcome.error()["what"] == "eod_mask_loss needs the token that ends a document, which this data does not tell"
     )
+
+
+def test_a_split_without_a_document_is_left_out_of_evaluation(
+    titan_ranks: Ranks, tmp_path: Path, prepared: dict[str, Any]
+) -> None:
+    """A warning tells of it, as with Megatron, and training goes on."""
+    asked: dict[str, Value] = {"mock_data": False, "eval_iters": 1, "eval_interval": 2, "split": "989,10,1"}
+    outcome = titan_ranks.run(tmp_path, asked, world=1, entry=READ, prepared=prepared).check()
+    (record,) = outcome.of("record")
+    assert record["level"] == "warning"
+    assert record["event"].startswith("no evaluation on the test split, which holds no document: split 989,10,1 of")
+
+
+def test_test_data_alone_is_refused(titan_ranks: Ranks, tmp_path: Path, prepared: dict[str, Any]) -> None:
+    """Both back ends evaluate on validation data before test data."""
+    data = {**prepared["data"], "test": prepared["data"]["train"]}
+    outcome = titan_ranks.run(tmp_path, {"mock_data": False}, world=1, entry=READ, prepared={"data": data})
+    assert outcome.error()["what"] == "test_data_path is set, but valid_data_path is not"

@@ -13,7 +13,8 @@ from primus_backend_torchtitan.rank.session import Session
 from primus_core.data.datasets import SampleMaker
 from primus_core.data.indexed import IndexedReader
 from primus_core.data.samples import FileSamples, Samples
-from primus_core.data.splits import SPLITS, split_spans
+from primus_core.data.splits import DEFAULT_SPLIT, SPLITS, Span, span_range, split_spans
+from primus_core.errors import ConfigError
 from primus_core.experiment import Value
 
 _MOCK_DOCUMENTS = 100_000
@@ -33,7 +34,40 @@ def make_samples(session: Session, defaults: Mapping[str, Value]) -> dict[str, S
     wanted = wanted_samples(values, session.plan.target.world_size)
     if values["dataloader.mock"]:
         return _mock_samples(maker, values["model.vocab_size"], wanted)
-    return maker.prepared(session.rank.prepared("data"), wanted, values["dataloader.split"] or _split(values))
+    prepared: Mapping[str, Any] = session.rank.prepared("data")
+    split = values["dataloader.split"] or _split(values)
+    return maker.prepared(prepared, _without_empty(session, prepared, split or DEFAULT_SPLIT, wanted), split)
+
+
+def _without_empty(
+    session: Session, prepared: Mapping[str, Any], split: str, wanted: tuple[int | None, ...]
+) -> list[int | None]:
+    """No samples of a split that holds no document, of which rank 0 warns; Megatron, too, trains without.
+
+    Raises:
+        ConfigError: there is test data, but no validation data.
+    """
+    if prepared["test"] and not prepared["valid"]:
+        raise ConfigError(
+            "test_data_path is set, but valid_data_path is not",
+            where="test_data_path",
+            remedy="Set valid_data_path too, or use split.",
+        )
+    if prepared["valid"]:
+        return list(wanted)
+    usable = list(wanted)
+    for place, (name, span) in enumerate(zip(SPLITS, split_spans(split), strict=True)):
+        counts = [int(file["documents"]) for file in prepared["train"]]
+        if place and span and usable[place] != 0 and any(_is_empty(span, count) for count in counts):
+            usable[place] = 0
+            text = f"no evaluation on the {name} split, which holds no document: split {split} of {counts} documents"
+            session.rank.log("warning" if session.rank.rank == 0 else "debug", text)
+    return usable
+
+
+def _is_empty(span: Span, count: int) -> bool:
+    first, last = span_range(span, count)
+    return first == last
 
 
 def document_end(session: Session) -> int | None:
