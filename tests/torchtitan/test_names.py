@@ -15,7 +15,7 @@ from primus_backend_torchtitan.host.schema import LIBRARY, schema_for
 from primus_backend_torchtitan.sections import CONVERTERS, FORMER_CONVERTERS
 from primus_core.discovery import installed_version
 from primus_core.errors import ConfigError
-from primus_core.experiment import Value
+from primus_core.experiment import Layer, Value
 from primus_core.hooks.translation import check_translation
 from primus_core.plan import Unused
 from primus_core.planning.settings import core_schema
@@ -167,6 +167,19 @@ def test_a_flavor_has_the_sizes_of_its_preset() -> None:
     rows = {row.path: row for row in translation.adjusted}
     assert rows["model.hidden_size"].why == "of TorchTitan's llama3 8B, which `model.name` and `model.flavor` name"
     check_translation(module_of(params), translation, core_schema().parameters)
+
+
+def test_a_flavor_takes_the_place_of_a_presets_model() -> None:
+    """Chosen in an experiment, it leaves nothing of the model that the preset describes, and says so."""
+    params = {**MOCK, **FLAVOR, "num_experts": 8}
+    of_preset: dict[str, Layer] = dict.fromkeys(("num_layers", "hidden_size", "num_experts", "vocab_size"), "model")
+    translation = translate(params, of_preset)
+    assert translation.native["model.num_layers"] == 32
+    assert translation.native["model.vocab_size"] == 128256
+    assert "model.num_experts" not in translation.native
+    rows = {row.path: row.overridden_by for row in translation.unused}
+    assert {rows[name] for name in of_preset} == {"model.flavor"}
+    check_translation(module_of(params, of_preset), translation, core_schema().parameters)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from jsonschema import Draft202012Validator
+
 from primus_backend_torchtitan.host.flavors import NAMES as FLAVOR
 from primus_backend_torchtitan.host.flavors import flavor_of, flavors
 from primus_backend_torchtitan.host.foreign import foreign_keys
 from primus_backend_torchtitan.host.schema import schema_for
+from primus_core import discovery
 from primus_core.experiment import Leaf, Origin, Value
+from primus_core.explain.editor import experiment_schema
+from primus_core.explain.vocabulary import vocabulary
+from primus_core.hooks import load_host
 from primus_core.plan import Translation
 from primus_core.planning.settings import core_schema
-from tests.megatron.references import Reference, needs_reference, references_for, typed
+from primus_core.yamlfile import load
+from tests.megatron.references import FOLDER, Reference, needs_reference, references_for, typed
 from tests.torchtitan.experiments import translate
 
 pytestmark = needs_reference
@@ -179,6 +186,14 @@ def test_every_value_written_out_loads() -> None:
         assert translation.native["lr_scheduler.min_lr_factor"] == written["lr_scheduler.min_lr_factor"]
         assert translation.native["model.num_layers"] == used(reference, "model.num_layers")
         assert translation.native["activation_checkpoint.kind"] == written["activation_checkpoint.mode"]
+
+
+def test_an_editor_knows_every_name() -> None:
+    """The JSON Schema of experiments for TorchTitan finds nothing wrong with any of them, former names included."""
+    hosts = load_host(discovery.scan(), backend="torchtitan", launcher=None, preflight=False)
+    validator = Draft202012Validator(experiment_schema("torchtitan", vocabulary(hosts, "0.3.0")))
+    for path in sorted(FOLDER.glob("experiments/torchtitan/*/*.yaml")):
+        assert [error.message for error in validator.iter_errors(load(str(path)).value)] == [], path.name
 
 
 def test_every_exception_has_a_reason() -> None:

@@ -12,7 +12,7 @@ from primus_backend_torchtitan.host.entries import wrong_entries
 from primus_backend_torchtitan.host.flavors import NAMES as FLAVOR
 from primus_backend_torchtitan.host.flavors import flavor_of
 from primus_backend_torchtitan.host.foreign import foreign_keys, sort_names
-from primus_backend_torchtitan.host.portable import RULES
+from primus_backend_torchtitan.host.portable import ARCHITECTURE, RULES
 from primus_backend_torchtitan.host.schema import kinds_for, portable_schema, schema_for
 from primus_backend_torchtitan.sections import SECTIONS
 from primus_core.errors import ConfigError
@@ -129,11 +129,24 @@ def _read_flavor(params: Mapping[str, Leaf], reading: _Reading) -> None:
     except ConfigError as error:
         reading.errors.append(error)
         return
+    if leaves:
+        _take_back_sizes(leaves, reading)
     why = f"of TorchTitan's {flavor}, which {' and '.join(f'`{name}`' for name in FLAVOR)} name"
     for name, leaf in leaves.items():
         native = RULES[name].native
         wish = Wish(path=native, leaf=leaf, asked=None, value=coerce(portable_schema().parameters[name], leaf), why=why)
         reading.wishes.setdefault(native, wish)
+
+
+def _take_back_sizes(flavor: Mapping[str, Leaf], reading: _Reading) -> None:
+    """Of a model that a weaker layer describes, nothing is left where a flavor is chosen."""
+    strength = max(leaf.origin.strength for leaf in flavor.values())
+    weaker = [native for native, wish in reading.wishes.items() if wish.leaf.origin.strength < strength]
+    for native in weaker:
+        if native.removeprefix("model.") in ARCHITECTURE:
+            path = reading.wishes.pop(native).path
+            why = f"overridden by `{FLAVOR[1]}`, which chooses another model"
+            reading.unused.append(Unused(path=path, why=why, overridden_by=FLAVOR[1]))
 
 
 def _read_portable(params: Mapping[str, Leaf], schema: Schema, reading: _Reading) -> None:

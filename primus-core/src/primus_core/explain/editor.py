@@ -110,13 +110,13 @@ def _module(framework: str) -> Json:
 def _parameters(words: Vocabulary) -> Json:
     """Dotted names may be written with dots, or as maps in maps."""
     foreign = {name: {"description": row.why, "deprecated": row.fate != "alias"} for name, row in words.foreign.items()}
-    known = {name: _parameter(parameter) for name, parameter in words.parameters.items()}
+    known = {**foreign, **{name: _parameter(parameter) for name, parameter in words.parameters.items()}}
     maps = [name for name, one in words.parameters.items() if one.type in ("map", "any")]
     entries: Json = {f"^{re.escape(name)}\\.": {} for name in (*maps, *words.foreign)}
     return {
         "type": ["object", "null"],
         "description": "Parameters of the library, and Primus' own.",
-        "properties": {**foreign, **_nested(known), **{name: one for name, one in known.items() if "." in name}},
+        "properties": {**_nested(known), **{name: one for name, one in known.items() if "." in name}},
         "patternProperties": entries,
         "additionalProperties": False,
     }
