@@ -86,12 +86,14 @@ _LIBRARIES = ("megatron", "torchtitan")
 def take_back(applied: Applied, plan: RunPlan) -> None:
     """Undo the patches that a plan lacks, also where the library copied the new attribute while it was imported."""
     planned = {spec.id for spec in plan.translation.patches} if plan.translation else set()
+    patched = [(change.location.owner, change.location.name) for change in applied.changes]
     for change in applied.changes:
         if change.id in planned:
             continue
         change.location.restore()
         for module in [module for name, module in sys.modules.items() if name.startswith(_LIBRARIES)]:
-            for name in [name for name, value in vars(module).items() if value is change.stored]:
+            copies = [name for name, value in vars(module).items() if value is change.stored]
+            for name in [name for name in copies if (module, name) not in patched]:
                 setattr(module, name, change.location.original)
 
 
