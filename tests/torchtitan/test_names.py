@@ -257,6 +257,21 @@ def fields_of_config(module: ast.Module, name: str) -> set[str]:
     return {ast.unparse(node.target) for node in config.body if isinstance(node, ast.AnnAssign)}
 
 
+@pytest.mark.parametrize(
+    ("entry", "remedy"),
+    [("quantize.linear.float8", "`emulate: true`"), ({"kind": "mxfp8_grouped_experts"}, "remove it")],
+)
+def test_a_format_without_kernels_on_a_cpu_is_an_error(entry: Value, remedy: str) -> None:
+    """Float8 on a CPU can be emulated; what cannot is refused, with its place, before training."""
+    params: dict[str, Value] = {"model.converters": [entry], "quantize.linear.float8.filter_fqns": ["output"]}
+    error = refused(params)
+    assert error.what.startswith("`model.converters` cannot have ")
+    assert error.where.startswith("exp.yaml:")
+    assert remedy in error.remedy
+    emulated: dict[str, Value] = {"model.converters": [{"kind": "float8_linear", "emulate": True}]}
+    assert translate({**MOCK, **emulated}).native["model.converters"]
+
+
 @needs_library
 def test_the_fields_of_converters_are_those_of_the_library() -> None:
     """Each kind has the fields of its class, and those of their base."""

@@ -12,7 +12,7 @@ from primus_core.experiment import Value
 from primus_core.outcome import Finding, Where
 from tests.torchtitan.experiments import MOCK, findings, plan_of
 
-FLOAT8: dict[str, Value] = {"model.converters": [{"kind": "float8_linear"}]}
+FLOAT8: dict[str, Value] = {"model.converters": [{"kind": "float8_linear", "emulate": True}]}
 HAVE_TORCH = installed_version("torch") is not None
 needs_torch = pytest.mark.skipif(not HAVE_TORCH, reason="torch is not installed: nobody can tell what the ranks have")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.entries import NATIVE, WITHOUT_EFFECT
 from primus_backend_torchtitan.sections import FORMER_CONVERTERS
+from primus_core.errors import ConfigError, PrimusError
 from primus_core.experiment import Value
 from primus_core.plan import Adjusted
 
+_EMULATED = "float8_linear"
 _FORMER_MODULES = {"output": "lm_head"}
 """Parts of a model that TorchTitan 0.3 calls otherwise."""
 
@@ -24,6 +28,23 @@ def adjust_converters(draft: Draft) -> None:
         why = f"`{path.rpartition('.')[2]}` of the entry of its kind"
         draft.adjusted[path] = Adjusted(path=path, native=NATIVE, asked=value, used=used, why=why)
     draft.adjust(NATIVE, used, "as TorchTitan 0.3 writes them, with what the compiler's switch means to them")
+
+
+def without_kernels(draft: Draft) -> Iterator[PrimusError]:
+    """One error for each small format, which a CPU has no kernels for, unless it is emulated."""
+    wish = draft.asked.wishes.get(NATIVE)
+    for entry in _listed(draft[NATIVE]) if wish else ():
+        made = _entry(draft, entry) if entry != WITHOUT_EFFECT else None
+        if wish and made and not made.get("emulate"):
+            emulated = (
+                "set `emulate: true`, which computes the same slowly" if made["kind"] == _EMULATED else "remove it"
+            )
+            yield ConfigError(
+                f"`{wish.path}` cannot have {made['kind']} on a CPU",
+                where=str(wish.leaf.origin),
+                why="its kernels are for GPUs",
+                remedy=f"{other}, or train on a GPU",
+            )
 
 
 def _entry(draft: Draft, entry: Value) -> dict[str, Value]:

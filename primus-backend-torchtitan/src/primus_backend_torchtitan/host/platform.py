@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from primus_backend_torchtitan.host.converters import without_kernels
 from primus_backend_torchtitan.host.draft import Draft
 from primus_core.errors import ConfigError, PrimusError
 from primus_core.experiment import Value
@@ -45,7 +46,7 @@ def impossible(draft: Draft) -> list[PrimusError]:
     """Errors for what cannot be honoured on a CPU without changing the result."""
     if draft.target.accelerator != "cpu":
         return []
-    return [
+    return [*without_kernels(draft)] + [
         ConfigError(
             f"`{draft.asked.wishes[native].path}` cannot be {draft[native]} on a CPU",
             where=str(draft.asked.wishes[native].leaf.origin),
