@@ -131,7 +131,7 @@ def test_text_stays_what_was_written(tmp_path: Path, line: str, key: str, wanted
         (
             "load: None",
             {},
-            "exp.yaml:11: `load` is None, which is text in YAML |  | write null, the value",
+            "exp.yaml:11: `load` is None, which is text in YAML |  | write null",
         ),
         (
             "steps: ${X}",

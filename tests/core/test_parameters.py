@@ -177,6 +177,13 @@ def test_all_problems_come_together() -> None:
     assert "megatron-core 0.19.2" in errors[0].why
 
 
+def test_a_flood_of_unknown_names_is_told_without_guesses() -> None:
+    """The nearest name is searched for the first fifty only; all are told."""
+    _, errors = check({f"mock_dat{number}": leaf(True) for number in range(60)}, SCHEMA)
+    assert len(errors) == 60
+    assert ["did you mean" in error.remedy for error in errors] == [True] * 50 + [False] * 10
+
+
 def test_keys_of_others_are_left_to_them() -> None:
     """Keys that another schema owns are neither errors nor results, and are suggested for a misspelling."""
     params = {"accelerator": leaf("cpu"), "profiler.steps": leaf(3), "acelerator": leaf("cpu")}

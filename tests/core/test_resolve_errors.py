@@ -178,6 +178,16 @@ def test_missing_presets(problems: Problems) -> None:
     assert errors[0].why.startswith("looked in:\n")
 
 
+def test_an_experiment_is_no_preset(problems: Problems) -> None:
+    """A preset's name that means an experiment is answered so, and neither it nor a broken file is recommended."""
+    other, broken = HEAD + MODULE, "lr: [\n"
+    exp = HEAD + MODULE.replace("tiny.yaml", "quux.yaml")
+    (error,) = problems(exp, quux=other, quuz=broken)
+    assert told([error]) == ["exp.yaml:9: there is no preset `quux.yaml`"]
+    assert error.why.startswith("quux.yaml is an experiment\nlooked in:\n")
+    assert error.remedy == "name one of: tiny.yaml, trainer.yaml"
+
+
 def test_parameters_in_two_spellings(problems: Problems) -> None:
     """A parameter that is set both dotted and nested is refused with both lines."""
     (error,) = problems(HEAD + MODULE + "    overrides:\n      a: {b: 1}\n      a.b: 2\n")

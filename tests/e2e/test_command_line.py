@@ -76,6 +76,26 @@ def test_a_closed_pipe_does_not_hide_a_failure(workspace: Path, tmp_path: Path) 
         assert process.wait(120) == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("plugins > /dev/full", 3, "error: the output cannot be written\n  why: No space left on device\n"),
+        ("plugins >&-", 0, ""),
+        ("run absent.yaml 2> /dev/full", 2, ""),
+        ("run absent.yaml 2>&-", 2, ""),
+    ],
+)
+def test_output_that_cannot_be_written(words: str, code: int, told: str, workspace: Path, tmp_path: Path) -> None:
+    """A full disk is told in one screen; a closed stream is the caller's wish; the exit code is that of the command."""
+    line = f"{sys.executable} -m primus_core.cli.main {words}"
+    done = subprocess.run(
+        line, shell=True, cwd=tmp_path, env=environment(workspace), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert done.stderr.startswith(told)
+    assert "internal" not in done.stderr
+
+
 def test_secrets_are_not_printed_nor_written(primus: Primus, workspace: Path) -> None:
     """A secret of the command line reaches the ranks by inheritance; no output and no file has its value."""
     words = (

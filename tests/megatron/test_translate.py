@@ -145,6 +145,7 @@ def test_two_spellings_that_contradict_each_other() -> None:
     assert "norm_epsilon" in error.what
     assert "1e-05" in error.what
     assert error.where == f"exp.yaml:{10 + len(TINY)}, exp.yaml:{11 + len(TINY)}"
+    assert "`norm_epsilon: !unset`" in error.remedy
 
 
 def test_two_spellings_that_agree() -> None:

@@ -129,9 +129,9 @@ def _overridden(path: str, by: str, leaf: Leaf) -> Unused:
 def _contradiction(alias: ForeignKey, leaf: Leaf, other: Leaf) -> ConfigError:
     return ConfigError(
         f"`{alias.name}` is {_yaml(leaf.value)} and `{alias.native}` is {_yaml(other.value)}",
-        where=f"{leaf.origin}, {other.origin}",
+        where=", ".join(dict.fromkeys((str(leaf.origin), str(other.origin)))),
         why=f"they are one parameter: {alias.why}",
-        remedy=f"keep `{alias.native}` only",
+        remedy=f"keep `{alias.native}` only; `{alias.name}: !unset` takes away what a file that is extended sets",
     )
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TextIO
 
+from primus_core.errors import RunError
+
 
 def say(text: str) -> None:
-    """Write a line to standard output. A closed pipe (``| head``) is the reader's right and changes no exit code."""
+    """Write a line to standard output. A closed pipe (``| head``) is the reader's right and changes no exit code.
+
+    Raises:
+        RunError: it cannot be written, such as to a full disk.
+    """
     _write(sys.stdout, f"{text}\n")
 
 
@@ -19,7 +26,8 @@ def complain(text: str, env: Mapping[str, str]) -> None:
     from primus_core.log.redaction import Redactor
     from primus_core.planning.secrets import secret_names
 
-    _write(sys.stderr, Redactor.of_environment(secret_names(env), env)(text))
+    with contextlib.suppress(RunError):  # nowhere is left to say so; the exit code is
+        _write(sys.stderr, Redactor.of_environment(secret_names(env), env)(text))
 
 
 def assignments(arguments: Sequence[str]) -> dict[str, str]:
@@ -29,10 +37,22 @@ def assignments(arguments: Sequence[str]) -> dict[str, str]:
     return {name.rpartition(".")[2]: value for name, value in pairs}
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:  # the caller closed it: `>&-`
+        return
     try:
         encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # a path may hold any bytes
         stream.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        _discard(stream)
+    except OSError as error:
+        _discard(stream)
+        raise RunError(
+            "the output cannot be written", why=error.strerror or str(error), remedy="send it somewhere else"
+        ) from None
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what is left in its buffer, which Python writes at exit, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -10,6 +10,9 @@ from primus_core.parameters.coercion import coerce
 from primus_core.parameters.messages import members, unknown
 from primus_core.parameters.schema import Parameter, Schema
 
+_MOST_GUESSES = 50
+"""Wrong parameters after which no nearest name is searched, which takes milliseconds for each."""
+
 
 def check(
     params: Mapping[str, Leaf], schema: Schema, *, also: Collection[str] = ()
@@ -31,7 +34,7 @@ def check(
         if owner_of(key, also) is not None or _is_empty_group(key, leaf, schema):
             continue
         try:
-            _check_one(key, leaf, schema, also, values)
+            _check_one(key, leaf, schema, also, values, guess=len(errors) < _MOST_GUESSES)
         except ConfigError as error:
             errors.append(error)
     return values, errors
@@ -51,10 +54,12 @@ def owner_of(key: str, names: Collection[str]) -> str | None:
     return key
 
 
-def _check_one(key: str, leaf: Leaf, schema: Schema, also: Collection[str], values: dict[str, Value]) -> None:
+def _check_one(
+    key: str, leaf: Leaf, schema: Schema, also: Collection[str], values: dict[str, Value], *, guess: bool
+) -> None:
     owner = owner_of(key, schema.parameters)
     if owner is None or (owner != key and schema.parameters[owner].type not in ("map", "any")):
-        raise unknown(key, leaf, schema, also)
+        raise unknown(key, leaf, schema, also, guess=guess)
     if owner == key:
         parameter = schema.parameters[key]
         if leaf.value is not None or parameter.nullable:

@@ -69,7 +69,7 @@ def python_null(parameter: Parameter, leaf: Leaf) -> ConfigError:
         f"`{parameter.name}` is None, which is text in YAML",
         where=str(leaf.origin),
         why=_whence(leaf),
-        remedy=f"write null, {'the value' if parameter.nullable else 'for the default'}",
+        remedy=f"write null{'' if parameter.nullable else ', for the default'}",
     )
 
 
@@ -93,8 +93,13 @@ def no_choice(parameter: Parameter, leaf: Leaf, value: Value) -> ConfigError:
     )
 
 
-def unknown(key: str, leaf: Leaf, schema: Schema, also: Collection[str]) -> ConfigError:
-    names = [*schema.parameters, *also]
+def unknown(key: str, leaf: Leaf, schema: Schema, also: Collection[str], *, guess: bool = True) -> ConfigError:
+    """A name that nobody knows.
+
+    Args:
+        guess: name the nearest one that is known.
+    """
+    names = [*schema.parameters, *also] if guess else []
     inside = members(key, names)
     meant = nearest(key, names)
     if inside:

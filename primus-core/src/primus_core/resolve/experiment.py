@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 
 from attrs import evolve, frozen
 
@@ -30,6 +31,8 @@ from primus_core.yamlfile import is_utf8
 
 PresetDirs = Callable[[str], Sequence[str]]
 """From a framework to the folders of its presets, the strongest first."""
+_MOST_GUESSES = 20
+"""Idle ``!unset`` after which no nearest name is searched, which takes long among many names."""
 
 
 def resolve(
@@ -157,7 +160,8 @@ def _idle(tree: Tree) -> list[ConfigError]:
     """One error for each key that is taken away and that nothing below sets."""
     cuts = list(idle_cuts(tree))
     names = flatten(tree) if cuts else ()
-    return [_nothing_to_unset(path, cut, nearest(path, names)) for path, cut in cuts]
+    guesses = [nearest(path, names) for path, _ in cuts[:_MOST_GUESSES]]
+    return [_nothing_to_unset(path, cut, meant) for (path, cut), meant in zip_longest(cuts, guesses)]
 
 
 def _nothing_to_unset(path: str, cut: Cut, meant: str | None) -> ConfigError:

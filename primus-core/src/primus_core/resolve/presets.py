@@ -69,14 +69,23 @@ class PresetPath:
 
     def _missing(self, kind: Kind, name: str, place: str) -> ConfigError:
         places = [folder for folder in self._places(kind) if os.path.isdir(folder.path)]
-        names = sorted({found for folder in places for found in os.listdir(folder.path) if found.endswith(".yaml")})
+        names = sorted({found for folder in places for found in os.listdir(folder.path) if self._offers(folder, found)})
         meant = nearest(name, names)
+        named = [file for file in (_inside(folder, name) for folder in places) if os.path.exists(file.path)]
+        passed = [f"{file.name} is an experiment" for file in named if self._is_experiment(file)]
         return ConfigError(
             f"there is no preset `{name}`",
             where=place,
-            why="looked in:\n" + "\n".join(folder.name for folder in places),
+            why="\n".join([*passed, "looked in:", *(folder.name for folder in places)]),
             remedy=f"did you mean `{meant}`?" if meant else "name one of: " + ", ".join(names),
         )
+
+    def _offers(self, folder: File, name: str) -> bool:
+        """Whether a file of a folder is a preset that can be read."""
+        try:
+            return name.endswith(".yaml") and self._is_preset(_inside(folder, name))
+        except ConfigError:
+            return False
 
 
 def _inside(folder: File, name: str) -> File:
