@@ -36,9 +36,8 @@ def without_kernels(draft: Draft) -> Iterator[PrimusError]:
     for entry in _listed(draft[NATIVE]) if wish else ():
         made = _entry(draft, entry) if entry != WITHOUT_EFFECT else None
         if wish and made and not made.get("emulate"):
-            emulated = (
-                "set `emulate: true`, which computes the same slowly" if made["kind"] == _EMULATED else "remove it"
-            )
+            slow = "set `emulate: true`, which computes the same slowly"
+            other = slow if made["kind"] == _EMULATED else "remove it"
             yield ConfigError(
                 f"`{wish.path}` cannot have {made['kind']} on a CPU",
                 where=str(wish.leaf.origin),

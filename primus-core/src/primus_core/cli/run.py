@@ -77,7 +77,7 @@ def warn(prepared: Prepared) -> None:
 
 
 def _warning(finding: Finding) -> str:
-    details = "".join(f"\n  {line}" for line in (finding.evidence, finding.remedy) if line)
+    details = "".join(f"\n  {line}" for text in (finding.evidence, finding.remedy) for line in text.splitlines())
     return f"warning: {finding.summary}{details}\n"
 
 
