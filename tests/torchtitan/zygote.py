@@ -43,3 +43,4 @@ def _say(answer: Any, what: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # taking down an interpreter that has imported torch lasts seconds
