@@ -65,7 +65,10 @@ def test_a_checkpoint_that_was_being_written_is_never_taken(titan_ranks: Ranks, 
 
 
 def test_a_checkpoint_is_continued_by_another_number_of_ranks(titan_ranks: Ranks, tmp_path: Path) -> None:
-    """One process goes on with the samples that two would have read next, also without our marker."""
+    """One process goes on with the samples that two would have read next, also without our marker.
+
+    What it asks of the optimizer acts, whatever the run before asked.
+    """
     both = titan_ranks.run(tmp_path / "both", {**saving(tmp_path), "train_iters": 4}).check()
     folder = Path(both.result()["checkpoint"]).parent
     for marker in folder.glob(f"*/{MARKER}"):
@@ -74,6 +77,9 @@ def test_a_checkpoint_is_continued_by_another_number_of_ranks(titan_ranks: Ranks
     alone = titan_ranks.run(tmp_path / "alone", {"load": str(folder), "lr_decay_iters": 4}, world=1).check()
     assert [row["iteration"] for row in alone.rows()] == [5, 6]
     assert alone.losses() == pytest.approx(whole.losses()[4:], rel=1e-6)
+    decayed = {"load": str(folder), "lr_decay_iters": 4, "weight_decay": 9.0}
+    other = titan_ranks.run(tmp_path / "other", decayed, world=1).check()
+    assert (other.losses()[0], other.losses()[1] - alone.losses()[1] > 1e-4) == (alone.losses()[0], True)
     assert alone.result()["checkpoint"] == str(folder / "step-4")  # nothing is saved where no interval says so
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import distributed
-from torchtitan.components.checkpoint import CheckpointManager
+from torchtitan.components.checkpoint import LR_SCHEDULER, OPTIMIZER, CheckpointManager
 
 from primus_backend_torchtitan.checkpoints import NAMING
 from primus_backend_torchtitan.rank.describing import describe
@@ -32,11 +34,25 @@ class Checkpoints(CheckpointManager):
         session, own = current(), self.folder
         chosen = session.start
         self.folder = str(chosen.folder.parent) if chosen else f"{own}/nothing-to-load"
+        settings = [dict(group) for group in self._groups()]
         try:
             loaded: bool = super()._load(chosen.iteration if chosen else -1)
         finally:
             self.folder = own
+        self._set_again(settings)
         return loaded
+
+    def _groups(self) -> Iterator[dict[str, Any]]:
+        for optimizer in self.states[OPTIMIZER]:
+            yield from optimizer.param_groups
+
+    def _set_again(self, settings: Sequence[Mapping[str, Any]]) -> None:
+        """Weight decay, betas and their like, as this run asks; TorchTitan takes them from the checkpoint, unsaid."""
+        for group, asked in zip(self._groups(), settings, strict=True):
+            group.update({name: value for name, value in asked.items() if name != "params"})
+        for scheduler in self.states[LR_SCHEDULER].schedulers:
+            for group, rate in zip(scheduler.optimizer.param_groups, scheduler.get_last_lr(), strict=True):
+                group["lr"] = rate
 
     def _save(self, curr_step: int, last_step: bool = False) -> bool:
         self._mark_finished()
