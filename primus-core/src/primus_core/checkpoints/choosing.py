@@ -181,7 +181,7 @@ def _foreign(library: Library, folder: Path, parameter: str) -> tuple[str, str] 
     for name, steps in _others(library, folder).items():
         why = f"it holds checkpoints of {name}, which {library.name} cannot read: {list_steps(steps)}"
         remedy = (
-            "Export one with `primus checkpoint export RUN --to hf`, and name the folder that it writes "
+            "Export one with `primus checkpoint export RUN --to hf --output DIR`, and name DIR "
             f"with load_hf, in place of {parameter}: the weights are taken, the optimizer starts anew."
         )
         return why, remedy

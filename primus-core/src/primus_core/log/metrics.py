@@ -28,7 +28,12 @@ METRICS = (
     Metric("lr", "1", "learning rate of the step"),
     Metric("grad_norm", "1", "global L2 norm of the gradient before clipping"),
     Metric("tokens_per_second", "tokens/s", "of all ranks together"),
-    Metric("tflops", "TFLOP/s per rank", "model FLOPs, without recomputation"),
+    Metric(
+        "tflops",
+        "TFLOP/s per rank",
+        "model FLOPs by Megatron-LM's formula, whatever the back end: products of matrices, of attention's scores the "
+        "causal half, without recomputation",
+    ),
     Metric("mfu", "fraction", "tflops over the accelerator's peak; null where no peak is known"),
     Metric("step_seconds", "s", "wall time of the step"),
     Metric("memory_bytes", "bytes", "peak memory of the device so far; on cpu the peak resident set"),
