@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,6 +158,20 @@ def test_translate_names_what_is_refused(primus_main: Run, write: Write) -> None
     refused = told.out[told.out.index("refused: ") :].splitlines()
     assert any(line.startswith("  no_such_name: 1  # unknown parameter `no_such_name`") for line in refused)
     assert any(line.startswith("  lr_decay_style: WSD  # ") for line in refused)
+
+
+def test_telling_loads_no_training_library(tmp_path: Path, write: Write) -> None:
+    """Both back ends are asked on a login node: neither torch nor a training library is imported."""
+    name = write("mock_data: true")
+    script = (
+        "import sys\n"
+        "from primus_core.cli.main import main\n"
+        f"assert main(['config', 'explain', {name!r}, 'seq_length']) == 0\n"
+        f"assert main(['config', 'translate', {name!r}, '--to', 'megatron']) == 0\n"
+        "print({'torch', 'torchtitan', 'megatron', 'numpy'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 # --- TorchTitan's own names

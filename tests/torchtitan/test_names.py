@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from primus_core.experiment import Layer, Value
 from primus_core.hooks.translation import check_translation
 from primus_core.plan import Unused
 from primus_core.planning.settings import core_schema
+from primus_core.yamlfile import loads
 from tests.torchtitan.experiments import MOCK, VERSION, findings, module_of, translate
 
 SCHEMA = schema_for(VERSION).parameters
@@ -295,6 +297,18 @@ def test_every_flavor_of_the_library_is_known(name: str) -> None:
             assert [flavor for flavor in there if not flavor.startswith("debug")] == list(flavors()[name])
             return
     pytest.fail(f"the library has no {FLAVOR_TABLES[name]}")
+
+
+def test_no_preset_of_the_package_repeats_a_figure() -> None:
+    """What a model is made of is said once, in core; here is what TorchTitan alone adds."""
+    folder = files("primus_backend_torchtitan").joinpath("presets/models")
+    added = {"extends", "tokenizer_model", "model"}
+    balance = {"moe_router_enable_expert_bias", "moe_router_bias_update_rate", "moe_router_load_balancing_type"}
+    left_out = {"moe_aux_loss_coeff", "mtp_num_layers", "mtp_loss_scaling_factor"}
+    for file in folder.iterdir():
+        fields = loads(file.read_text(encoding="utf-8"), file.name).value
+        assert isinstance(fields, dict)
+        assert set(fields) <= added | balance | left_out, file.name
 
 
 def test_every_former_converter_is_a_kind() -> None:

@@ -23,6 +23,7 @@ from primus_core.explain.vocabulary import vocabulary
 from primus_core.hooks import load_host
 from primus_core.plan import Translation
 from primus_core.planning.settings import core_schema
+from primus_core.resolve import preset_parameters
 from primus_core.yamlfile import load
 from tests.megatron.references import FOLDER, Reference, needs_reference, references_for, typed
 from tests.torchtitan.experiments import translate
@@ -32,6 +33,8 @@ pytestmark = needs_reference
 SCHEMA = schema_for("0.3.0").parameters
 TABLE = json.loads(Path(__file__).with_name("reference.json").read_text(encoding="utf-8"))
 TOTAL = 25
+NOWHERE = Origin(file="reference")
+SIZES = ("num_layers", "hidden_size", "num_attention_heads", "num_experts", "vocab_size", "ffn_hidden_size")
 CONVERTERS = "model.converters"
 
 
@@ -137,7 +140,7 @@ def test_every_model_is_the_one_that_was_meant() -> None:
     """The architecture is that of the flavor which upstream's preset names, experts balanced as there."""
     for reference in references():
         values = wanted(reference)
-        named = {name: Leaf(value=values[name], origin=Origin(file="reference")) for name in FLAVOR}
+        named = {name: Leaf(value=values[name], origin=NOWHERE) for name in FLAVOR}
         sizes = {f"model.{name}": leaf.value for name, leaf in flavor_of(named)[1].items()}
         have = {name: used(reference, name) for name in sizes}
         assert have == {name: typed(SCHEMA[name], value) for name, value in sizes.items()}, reference.name
@@ -196,6 +199,18 @@ def test_an_editor_knows_every_name() -> None:
         assert [error.message for error in validator.iter_errors(load(str(path)).value)] == [], path.name
 
 
+def test_every_preset_has_the_model_that_it_names() -> None:
+    """Each model preset that such files can name is found, and describes the flavor that it names there."""
+    facts = json.loads((FOLDER / "model-facts.json").read_text(encoding="utf-8"))["torchtitan"]
+    folders = discovery.preset_dirs(discovery.scan(), "torchtitan")
+    assert len(facts) == 33
+    for name, there in facts.items():
+        found = preset_parameters(config="pre_trainer.yaml", model=name, env={}, folders=folders, cwd=str(FOLDER))
+        words = {f"model.{key}": Leaf(value=there["model"][key], origin=NOWHERE) for key in ("name", "flavor")}
+        sizes = {key: leaf.value for key, leaf in flavor_of(words)[1].items() if key in SIZES}
+        assert {key: found[key].value for key in sizes} == sizes, name
+
+
 def test_every_exception_has_a_reason() -> None:
     """A row without a sentence is not reviewed."""
     assert all(len(row["why"]) > 10 for row in [*TABLE["values"], *TABLE["needs"]])
@@ -207,5 +222,5 @@ def test_every_flavor_has_a_preset_that_is_read() -> None:
     for name, of_model in flavors().items():
         for flavor in of_model:
             words = zip(FLAVOR, (name, flavor), strict=True)
-            leaves = {key: Leaf(value=value, origin=Origin(file="exp.yaml")) for key, value in words}
+            leaves = {key: Leaf(value=value, origin=NOWHERE) for key, value in words}
             assert "num_layers" in flavor_of(leaves)[1]
