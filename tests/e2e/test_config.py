@@ -221,7 +221,7 @@ def test_explain_tells_everything_about_a_value(config: Config, experiment: Call
     ):
         assert f"  {line}\n" in told
     told = config("explain", name, "lr", "lr=2e-3").out
-    assert "  set at      command line (command line)\n" in told
+    assert "  set at      command line\n" in told
     assert "  overrode    3" in told
     assert "(preset)" in told
     assert "  type        float" in told
@@ -473,9 +473,20 @@ def test_an_unknown_model_is_named(config: Config) -> None:
     assert "llama3.1_8B" in answer.err
 
 
-@pytest.mark.parametrize("words", [("shwo", "x.yaml"), (), ("show",), ("validate",), ("explain", "x.yaml")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("shwo", "x.yaml"),
+        (),
+        ("show",),
+        ("validate",),
+        ("explain", "x.yaml"),
+        ("schema", "--framework", "megatron", "--preset-path", "."),
+        ("translate", str(EXAMPLE), "--to", "megatron", "--framework", "torchtitan"),
+    ],
+)
 def test_wrong_words(words: tuple[str, ...], config: Config) -> None:
-    """A command that does not exist or lacks an argument is a wrong argument, with a remedy."""
+    """A command that does not exist, lacks an argument, or has one that it does not heed, ends with a remedy."""
     answer = config(*words)
     assert answer.code == 2
     assert "try:" in answer.err
@@ -485,7 +496,8 @@ def test_help_needs_no_plugin(primus: Primus) -> None:
     """`primus config --help` lists the commands; it and a command's help load neither YAML nor a back end."""
     done = primus("config", "--help", PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("show", "explain", "diff", "validate", "schema", "init"))
+    for name in ("show", "explain", "translate", "diff", "validate", "schema", "init"):
+        assert f"\n  {name} " in done.stdout
     for module in ("yaml", "pluggy", "cattrs", "primus_core.discovery", "primus_core.parameters"):
         assert not any(line.endswith(f" {module}") for line in done.stderr.splitlines()), module
 

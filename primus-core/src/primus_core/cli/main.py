@@ -106,7 +106,8 @@ def _usage() -> str:
 
 def usage_of(commands: Mapping[str, str]) -> str:
     """One line for each command."""
-    return "\n".join(f"  {name:<10}{text}" for name, text in commands.items())
+    width = max(map(len, commands)) + 1
+    return "\n".join(f"  {name:<{width}}{text}" for name, text in commands.items())
 
 
 def find_command(name: str) -> Command:

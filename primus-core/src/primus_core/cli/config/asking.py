@@ -25,9 +25,12 @@ from primus_core.planning.secrets import secret_names
 from primus_core.planning.settings import core_schema
 
 
-def config_parser(command: str, description: str) -> Parser:
+def config_parser(command: str, description: str, *, presets: bool = True) -> Parser:
+    """The parser of a command; ``presets``: it reads some."""
     parser = Parser(prog=f"primus config {command}", description=description, allow_abbrev=False)
-    parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")
+    if presets:
+        shown = "look for presets here too"
+        parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help=shown)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     parser.set_defaults(framework=None, accelerator=None, nproc=None, nodes=None)
     return parser

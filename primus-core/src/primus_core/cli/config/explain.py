@@ -70,17 +70,21 @@ def _lines(told: Explanation, judged: Judged, env: Mapping[str, str]) -> Iterato
 def _sources(told: Explanation, judged: Judged, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     step = told.set_by
     if step:
-        yield "set at", f"{step.origin} ({step.layer})"
+        yield "set at", _place(step)
         if step.text is not None and written(step.value, step.text) != written(told.value):
             yield "written as", written(step.value, step.text)
         if step.variables:
             yield "from", ", ".join(f"${{{name}}}{_absence(name, env)}" for name in step.variables)
     for below in told.overrode:
-        yield "overrode", f"{written(below.value, below.text)}, {below.origin} ({below.layer}){_from(below)}"
+        yield "overrode", f"{written(below.value, below.text)}, {_place(below)}{_from(below)}"
     if told.unset_at:
         yield "taken away", f"{told.unset_at} (!unset)"
     if not step:
         yield "to set it", f"{told.path} in {judged.experiment.file}"
+
+
+def _place(step: Step) -> str:
+    return step.origin if step.origin == step.layer else f"{step.origin} ({step.layer})"
 
 
 def _absence(name: str, env: Mapping[str, str]) -> str:

@@ -16,12 +16,11 @@ from primus_core.explain.vocabulary import vocabulary
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Print the schema; returns the exit code."""
     about = "Print a JSON Schema (draft 2020-12) of experiment files, with which an editor completes and checks them."
-    parser = config_parser("schema", about)
+    parser = config_parser("schema", about, presets=False)
     parser.add_argument("--framework", required=True, metavar="F", help="the back end whose parameters it has")
-    parser.add_argument("--library-version", metavar="V", help="of the back end's library; default: the installed one")
     args = parser.parse_args(argv)
     hosts = hooks.load_host(discovery.scan(), backend=args.framework, launcher=None, preflight=False)
-    words = vocabulary(hosts, args.library_version or hosts.library_version())
+    words = vocabulary(hosts, hosts.library_version())
     if not words.library:
         raise ConfigError(f"the back end {args.framework!r} does not describe its parameters")
     say(json.dumps(experiment_schema(args.framework, words), indent=1, ensure_ascii=False))

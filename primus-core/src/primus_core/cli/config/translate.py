@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.cli.config.asking import Asker, add_format, add_hardware, add_overrides, config_parser
 from primus_core.codec import to_json
-from primus_core.errors import ExitCode
+from primus_core.errors import ConfigError, ExitCode
 from primus_core.explain.table import Row, Table, table
 from primus_core.explain.verdicts import hardware
 from primus_core.yamlfile import written
@@ -35,6 +35,8 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     add_format(parser)
     add_hardware(parser)
     args = parser.parse_intermixed_args(argv)
+    if args.to and args.framework not in (None, args.to):
+        raise ConfigError(f"--to {args.to} and --framework {args.framework}", remedy="name one back end, with --to")
     asker = Asker.of(args, env)
     if args.to is not None:
         asker = asker.with_framework(args.to)
