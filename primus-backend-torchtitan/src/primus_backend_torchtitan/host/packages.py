@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
@@ -77,12 +78,13 @@ def _lacking(case: Case) -> Iterator[Finding]:
         requirement = Requirement(need.requirement)
         found = installed_version(requirement.name)
         if _asks(need, case.values) and not _suffices(requirement, found):
-            have = f"{requirement.name} {found} is too old for" if found else f"{requirement.name} is missing for"
+            have = f"{found} is too old" if found else "is missing"
+            least = f", which needs {need.requirement}" if requirement.specifier else ""
             yield case.error(
                 "packages",
-                f"{have} {need.what}, which needs {need.requirement}",
+                f"{requirement.name} {have} for {need.what}{least}",
                 (need.native,) if need.native else (),
-                need.remedy or f'`pip install "{need.requirement}"`',
+                need.remedy or f"`pip install {shlex.quote(need.requirement)}`",
                 cause="dependency",
             )
 
