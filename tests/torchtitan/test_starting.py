@@ -19,6 +19,7 @@ from primus_core.experiment import Value
 from primus_core.outcome import Finding, Where
 from primus_core.planning.settings import core_settings
 from tests.torchtitan.experiments import MOCK, plan_of
+from tests.torchtitan.families import FAMILIES
 from tests.torchtitan.ranks import Ranks
 
 
@@ -176,6 +177,27 @@ def test_a_lost_file(checkpoints: Path, tmp_path: Path) -> None:
     finding = one({"load": str(tmp_path / "copy")})
     assert finding.summary.endswith("is not whole")
     assert lost.name in finding.evidence
+
+
+OTHERS: dict[str, dict[str, Value]] = {
+    **FAMILIES,
+    "tied": {"untie_embeddings_and_output_weights": False},
+    "separate projections": {"model.fuse_qkv": False},
+}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_checkpoint_of_every_family_fits_its_model(name: str, titan_ranks: Ranks, tmp_path: Path) -> None:
+    """By the names that TorchTitan gives their weights; and where a part of the model is another, it does not."""
+    params: dict[str, Value] = {**OTHERS[name], "save": str(tmp_path / "checkpoints"), "save_interval": 1}
+    titan_ranks.run(tmp_path, {**params, "train_iters": 1}, world=1).check()
+    load: dict[str, Value] = {"load": str(tmp_path / "checkpoints")}
+    assert look({**OTHERS[name], **load}) == []
+    (tmp_path / "checkpoints/step-1" / MARKER).unlink()
+    assert look({**OTHERS[name], **load}) == []
+    if name in FAMILIES:
+        assert {finding.check for finding in look(load)} == {"torchtitan.checkpoint-model"}
 
 
 class Evil:
