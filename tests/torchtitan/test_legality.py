@@ -7,7 +7,8 @@ import pytest
 from primus_backend_torchtitan.host.schedules import NAMES
 from primus_core.experiment import Value
 from primus_core.planning.legality import check_layout
-from tests.torchtitan.experiments import MOCK, findings, plan_of
+from primus_core.planning.nodes import nodes_for
+from tests.torchtitan.experiments import MOCK, findings, plan_of, translate
 
 TENSOR = "tensor_model_parallel_size"
 PIPELINE = "pipeline_model_parallel_size"
@@ -211,6 +212,13 @@ def test_what_torchtitan_can_do_is_not_refused(case: str) -> None:
     """Checks leave alone what trains."""
     params, ranks = LEGAL[case]
     assert findings({**MOCK, **params}, ranks=ranks) == []
+
+
+def test_copies_and_shards_tell_how_many_nodes_are_meant() -> None:
+    """Where nobody says how many there are, they are the fewest that hold all copies of all shards."""
+    layout = translate({**MOCK, TENSOR: 2, REPLICATE: 2, SHARD: 8, "global_batch_size": 64}, ranks=8).layout
+    assert nodes_for(layout, 8) == 4
+    assert nodes_for(translate({**MOCK, REPLICATE: 2}, ranks=8).layout, 8) == 1
 
 
 def test_ranks_and_batches_are_told_by_the_names_that_were_used() -> None:

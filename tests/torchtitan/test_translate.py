@@ -74,6 +74,7 @@ def test_the_stronger_layer_wins_over_a_preset() -> None:
         ({"lr_decay_style": "WSD"}, "`lr_decay_style` cannot be"),
         ({"optimizer": "muon"}, '`optimizer` cannot be "muon"'),
         ({"train_iters": 0}, "`train_iters` is 0"),
+        ({"parallelism.tensor_parallel_degree": -1}, "`parallelism.tensor_parallel_degree` is -1"),
         ({"optimizer.implementation": "fused_opt_states_bf16"}, "`optimizer.implementation` cannot be"),
     ],
 )

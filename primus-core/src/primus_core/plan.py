@@ -80,6 +80,8 @@ class Layout:
     """None: micro batch x data parallel, no accumulation."""
     expert_tensor: int = 1
     """Ranks that divide the tensors of one expert."""
+    data: int = 1
+    """Data parallel ranks come in whole groups of so many: copies of the model, or of its shards."""
     names: Mapping[str, str] = field(factory=dict)
     """By field, the user's own spelling of a size that has not its portable name, such as the library's path."""
 

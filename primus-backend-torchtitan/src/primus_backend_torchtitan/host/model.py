@@ -54,8 +54,14 @@ def layout_of(draft: Draft) -> Layout:
         expert=draft.integer(natives["expert"]),
         micro_batch_size=draft.integer(natives["micro_batch_size"]),
         global_batch_size=batch if batch > 0 else None,
+        data=_copies_of_shards(draft),
         names={name: native for name, native in natives.items() if _is_native(native, draft)},
     )
+
+
+def _copies_of_shards(draft: Draft) -> int:
+    copies, shards = (draft.integer(f"parallelism.data_parallel_{name}_degree") for name in ("replicate", "shard"))
+    return copies * max(1, shards)
 
 
 def _is_native(native: str, draft: Draft) -> bool:

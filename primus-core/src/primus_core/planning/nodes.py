@@ -17,9 +17,9 @@ def nodes_for(layout: Layout, ranks_per_node: int) -> int:
     Where no number divides the batch, the smallest that holds the replicas.
     """
     replica, experts = layout.ranks_per_replica, layout.pipeline * layout.expert * layout.expert_tensor
-    if min(replica, experts, layout.micro_batch_size, ranks_per_node) < 1:
+    if min(replica, experts, layout.data, layout.micro_batch_size, ranks_per_node) < 1:
         return 1  # for the checks of the layout to tell
-    ranks = math.lcm(replica, experts, ranks_per_node)
+    ranks = math.lcm(replica * layout.data, experts, ranks_per_node)
     fewest = ranks // ranks_per_node
     for nodes in range(fewest, max(_MOST_NODES, fewest) + 1, fewest):
         if _divides_batch(layout, nodes * ranks_per_node):
