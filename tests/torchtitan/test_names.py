@@ -155,6 +155,18 @@ def test_what_would_change_the_result_cannot_be_built(params: dict[str, Value], 
     assert told.remedy
 
 
+def test_a_data_set_of_torchtitans_is_never_left_out_in_silence() -> None:
+    """Its loader is refused, and a name of a data set, the former one too, is a warning: Primus reads the data."""
+    without = {name: value for name, value in MOCK.items() if name != "mock_data"}
+    with pytest.raises(ConfigError, match="`dataloader.kind` cannot be huggingface_text here"):
+        translate({**without, "dataloader.kind": "huggingface_text"})
+    for name in ("training.dataset", "dataloader.dataset", "validator.dataloader.dataset_path"):
+        translation = translate({**MOCK, name: "c4"})
+        (row,) = (row for row in translation.unused if row.path == name)
+        assert (row.severity, "Primus reads the data" in row.why) == ("warning", True)
+        assert "c4" not in translation.native.values()
+
+
 def test_a_flavor_has_the_sizes_of_its_preset() -> None:
     """`model.name` and `model.flavor` are enough; what is set beside them wins."""
     params = {**WITHOUT_SIZES, **FLAVOR, "num_layers": 4}

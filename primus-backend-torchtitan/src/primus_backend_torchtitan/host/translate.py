@@ -5,6 +5,7 @@ from __future__ import annotations
 from primus_backend_torchtitan.host.asked import read
 from primus_backend_torchtitan.host.batches import adjust_batches
 from primus_backend_torchtitan.host.converters import adjust_converters
+from primus_backend_torchtitan.host.data import adjust_data, unreadable
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.environment import environment_of
 from primus_backend_torchtitan.host.loss import adjust_loss
@@ -26,6 +27,7 @@ ENTRY = "primus_backend_torchtitan.rank.train:run"
 _STEPS = (
     adjust_model,
     adjust_converters,
+    adjust_data,
     adjust_batches,
     adjust_loss,
     adjust_schedule,
@@ -43,7 +45,7 @@ def translate(experiment: Experiment, module: Module, target: Target) -> Transla
         ConfigError: a parameter is unknown, of the wrong type, missing, or impossible here; ``ErrorGroup`` for several.
     """
     draft = _draft(experiment, module, target)
-    raise_all([*impossible(draft), *meaningless(draft), *unspeakable(draft)])
+    raise_all([*impossible(draft), *meaningless(draft), *unspeakable(draft), *unreadable(draft)])
     for adjust in _STEPS:
         adjust(draft)
     return Translation(
