@@ -188,3 +188,12 @@ def test_two_sources_are_refused(tmp_path: Path, framework: str) -> None:
     assert judged(framework, params, auto_continue_train=True) == []
     evolved = {**params, "load": str(tmp_path / "other")}
     assert "both say" in the_only(judged(framework, evolved, auto_continue_train=True)).summary
+
+
+def test_torchtitans_own_name_is_understood(tmp_path: Path) -> None:
+    """`checkpoint.load_hf` is the same, and a finding tells its line."""
+    params = begun("llama", tmp_path / "none")
+    params["checkpoint.load_hf"] = params.pop("load_hf")
+    finding = the_only(judged("torchtitan", params))
+    assert "does not exist" in finding.evidence
+    assert finding.where.startswith("exp.yaml:")

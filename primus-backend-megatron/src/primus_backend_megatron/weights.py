@@ -17,6 +17,8 @@ from primus_core.weights.table import Join, Kept, Weight
 
 CONTRACT = 1
 
+TORCH_DIST = "checkpoints that were saved with ckpt_format: torch_dist can be exported"
+
 EMBEDDING, NORM, OUTPUT = (
     "embedding.word_embeddings.weight",
     "decoder.final_layernorm.weight",
@@ -97,10 +99,7 @@ class MegatronCodec:
 
     def kept(self, model: Dense, tensors: Mapping[str, Tensor]) -> tuple[Kept, ...]:
         if not any(name.startswith(LAYERS) for name in tensors):
-            raise ConfigError(
-                "the checkpoint has a file for each rank, not global tensors",
-                remedy="save it with ckpt_format: torch_dist: start a run from it with train_iters at its iteration",
-            )
+            raise ConfigError("the checkpoint does not hold Megatron's tensors as a whole", remedy=TORCH_DIST)
         return tuple(_kept(weight(name, model), tensors) for name in _names(model))
 
 

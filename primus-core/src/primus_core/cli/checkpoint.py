@@ -128,7 +128,9 @@ def _shards(codec: Codec, model: Dense, checkpoint: Path, args: argparse.Namespa
         tensors = read_metadata(checkpoint).tensors
         return shards_of(codec.kept(model, tensors), tensors, model, args.dtype, int(args.shard_size * _GIB))
     except Unreadable as fault:
-        raise RunError("the checkpoint cannot be read", where=str(checkpoint), why=str(fault)) from None
+        remedy = "checkpoints of whole tensors can be exported: Megatron's torch_dist, TorchTitan's"
+        what = "the checkpoint cannot be read"
+        raise RunError(what, where=str(checkpoint), why=str(fault), remedy=remedy) from None
     except KeyError as missing:
         remedy = "the run's folder holds checkpoints of another model: name their run"
         what = f"the checkpoint has no tensor {missing.args[0]}"

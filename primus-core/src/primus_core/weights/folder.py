@@ -45,6 +45,8 @@ class Case:
     """Absolute."""
     values: Mapping[str, Value]
     """The model's parameters by portable names, defaults included."""
+    parameter: str = PARAMETER
+    """The experiment's spelling of what names the folder."""
 
     def finding(self, check: str, summary: str, why: str, remedy: str, parameters: Iterable[str] = ()) -> Finding:
         """An error at the line of ``load_hf``, with the values and lines of other parameters."""
@@ -55,7 +57,7 @@ class Case:
             summary=summary,
             evidence="\n".join(filter(None, (why, told))),
             remedy=remedy,
-            where=str(self.module.origin(PARAMETER)) if PARAMETER in self.module.params else "",
+            where=str(self.module.origin(self.parameter)) if self.parameter in self.module.params else "",
         )
 
     def _told(self, name: str) -> str:
@@ -69,8 +71,8 @@ def check_kind(case: Case) -> tuple[Finding, ...]:
         dense(case.values)
     except NotDense as other:
         summary = "the weights of this model cannot be read from a Hugging Face folder"
-        why = f"`{PARAMETER}` knows dense Llama and Qwen models: {other.words}"
-        return (case.finding("weights", summary, why, f"remove `{PARAMETER}`", other.parameters),)
+        why = f"`{case.parameter}` knows dense Llama and Qwen models: {other.words}"
+        return (case.finding("weights", summary, why, f"remove `{case.parameter}`", other.parameters),)
     return ()
 
 
@@ -90,9 +92,9 @@ def check_folder(case: Case) -> tuple[Finding, ...]:
 
 def _unreadable(case: Case, fault: Unreadable) -> Finding:
     remedy = "copy the files again, or correct the path"
-    asked = case.module.params[PARAMETER].value if PARAMETER in case.module.params else ""
+    asked = case.module.params[case.parameter].value if case.parameter in case.module.params else ""
     if not Path(case.folder).exists() and isinstance(asked, str) and _HUB_ID.fullmatch(asked):
-        remedy = f"fetch it first, `hf download {asked} --local-dir DIR`, and set {PARAMETER}: DIR"
+        remedy = f"fetch it first, `hf download {asked} --local-dir DIR`, and set {case.parameter}: DIR"
     return case.finding("weights", f"the weights in {case.folder} cannot be read", str(fault), remedy)
 
 

@@ -19,4 +19,5 @@ def check_weights(case: Case) -> Iterator[Finding]:
 
 def weights_of(case: Case, folder: str) -> WeightsCase:
     """The case of a Hugging Face folder."""
-    return WeightsCase(framework="torchtitan", module=case.module, folder=folder, values=case.model)
+    name = case.name("checkpoint.load_hf")
+    return WeightsCase(framework="torchtitan", module=case.module, folder=folder, values=case.model, parameter=name)
