@@ -158,7 +158,7 @@ def test_what_would_change_the_result_cannot_be_built(params: dict[str, Value], 
 def test_a_data_set_of_torchtitans_is_never_left_out_in_silence() -> None:
     """Its loader is refused, and a name of a data set, the former one too, is a warning: Primus reads the data."""
     without = {name: value for name, value in MOCK.items() if name != "mock_data"}
-    with pytest.raises(ConfigError, match="`dataloader.kind` cannot be huggingface_text here"):
+    with pytest.raises(ConfigError, match=r"`dataloader\.kind` cannot be huggingface_text here"):
         translate({**without, "dataloader.kind": "huggingface_text"})
     for name in ("training.dataset", "dataloader.dataset", "validator.dataloader.dataset_path"):
         translation = translate({**MOCK, name: "c4"})
