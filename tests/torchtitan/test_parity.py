@@ -25,7 +25,7 @@ BF16 = 2e-3
 
 Rows = Sequence[Mapping[str, Any]]
 
-TENSOR: dict[str, Value] = {"tensor_model_parallel_size": 2}
+TENSOR: dict[str, Value] = {"tensor_model_parallel_size": 2, "micro_batch_size": 8}
 PIPELINE: dict[str, Value] = {"pipeline_model_parallel_size": 2}
 DDP: dict[str, Value] = {
     "parallelism.data_parallel_replicate_degree": 2,
