@@ -50,6 +50,21 @@ def test_a_checkpoint_that_cannot_be_started_from(case: str, primus: Primus, che
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("framework", ["megatron", "torchtitan"])
+def test_checkpoints_of_the_other_back_end(framework: str, primus: Primus, checkpoints: Path, tmp_path: Path) -> None:
+    """They are told as such, with line, iterations and the way to take their weights."""
+    if framework == "megatron":
+        (tmp_path / "checkpoints").rename(tmp_path / "old")
+        for step in (50, 100):
+            (tmp_path / f"checkpoints/step-{step}").mkdir(parents=True)
+    write(tmp_path, *add("load: checkpoints"))
+    done = primus("run", "exp.yaml", "--nproc", "2", "--framework", framework)
+    assert done.returncode == 2, done.stderr
+    other = "Megatron" if framework == "torchtitan" else "TorchTitan"
+    fragments = ["exp.yaml:14", f"checkpoints of {other}", "50, 100", "primus checkpoint export RUN --to hf", "load_hf"]
+    check_screen(done.stderr, fragments)
+
+
 def test_validation_looks_at_files_when_asked(primus: Primus, tmp_path: Path) -> None:
     """Data and checkpoints that are elsewhere stop no validation, and every one with --files."""
     write(tmp_path, *add("load: nowhere"))
