@@ -29,6 +29,8 @@ LATENT: dict[str, Value] = {
     "v_head_dim": 12,
     "rotary_scaling_factor": 4.0,
     "yarn_original_max_position_embeddings": 16,
+    "yarn_beta_fast": 2.0,
+    "yarn_beta_slow": 0.5,
     "mscale": 1.0,
     "mscale_all_dim": 1.0,
 }
@@ -54,6 +56,7 @@ UNCOMPRESSED: dict[str, Value] = {
     **LATENT,
     "q_lora_rank": None,
     "rope_type": "rope",
+    "rotary_scaling_factor": 1.0,
     "num_experts": 4,
     "moe_router_topk": 2,
     "moe_router_pre_softmax": True,

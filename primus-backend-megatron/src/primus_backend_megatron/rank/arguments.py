@@ -37,7 +37,16 @@ def build_namespace(native: Mapping[str, Value]) -> argparse.Namespace:
     args._is_global_batch_size_explicitly_specified = args.global_batch_size is not None
     # A causal mask needs no tensor: every attention implementation has it built in.
     args.create_attention_mask_in_dataloader = bool(args.reset_attention_mask)
+    if args.multi_latent_attention:
+        _name_for_latent_attention(args)
     return args
+
+
+def _name_for_latent_attention(args: argparse.Namespace) -> None:
+    """The command line's numbers of YaRN reach other attention only; latent attention has other names for them."""
+    for option in ("yarn_original_max_position_embeddings", "yarn_beta_fast", "yarn_beta_slow"):
+        if getattr(args, option) is not None:
+            setattr(args, option.removeprefix("yarn_"), getattr(args, option))
 
 
 def validate(args: argparse.Namespace) -> None:

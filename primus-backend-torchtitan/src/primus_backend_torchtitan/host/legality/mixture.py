@@ -14,16 +14,18 @@ _GROUPS, _CHOSEN_GROUPS, _CHOSEN = (f"model.moe_router_{name}" for name in ("num
 
 
 def check_latent(case: Case) -> Iterator[Finding]:
-    """YaRN's two factors are one to TorchTitan."""
+    """YaRN's two factors are one to TorchTitan, which has none without YaRN."""
     model = case.model
-    if not model["multi_latent_attention"] or model["rope_type"] == "rope":
+    if not model["multi_latent_attention"] or number(model, "rotary_scaling_factor", 1.0) <= 1:
         return
     over_stretch, over_all = number(model, "mscale", 1.0), number(model, "mscale_all_dim", 0.0)
-    if number(model, "rotary_scaling_factor", 1.0) > 1 and over_stretch != over_all:
+    if model["rope_type"] == "rope":
+        over_stretch = 0.0
+    if over_stretch != over_all:
         yield case.error(
             "yarn",
             f"TorchTitan scales all features of attention alike: mscale {over_stretch} and mscale_all_dim {over_all}",
-            ("model.mscale", "model.mscale_all_dim", "model.rotary_scaling_factor"),
+            ("model.mscale", "model.mscale_all_dim", "model.rope_type", "model.rotary_scaling_factor"),
             "train it with `framework: megatron`, or choose a model where both are the same",
             cause="dependency",
         )
