@@ -50,7 +50,7 @@ class Case:
 
     def finding(self, check: str, summary: str, why: str, remedy: str, parameters: Iterable[str] = ()) -> Finding:
         """An error at the line of ``load_hf``, with the values and lines of other parameters."""
-        told = "\n".join(self._told(name) for name in dict.fromkeys(parameters) if name in self.values)
+        told = "\n".join(self.told(name) for name in dict.fromkeys(parameters) if name in self.values)
         return Finding(
             check=f"{self.framework}.{check}",
             severity="error",
@@ -60,7 +60,8 @@ class Case:
             where=str(self.module.origin(self.parameter)) if self.parameter in self.module.params else "",
         )
 
-    def _told(self, name: str) -> str:
+    def told(self, name: str) -> str:
+        """A parameter with its value and line."""
         origin = self.module.origin(name) if name in self.module.params else "default"
         return f"{name}: {json.dumps(self.values[name])} ({origin})"
 
@@ -86,8 +87,7 @@ def check_folder(case: Case) -> tuple[Finding, ...]:
         stored, config = read_folder(case.folder), _config(case.folder)
     except Unreadable as fault:
         return (_unreadable(case, fault),)
-    contradictions = tuple(_contradictions(case, config, model))
-    return contradictions or tuple(_tensors(case, stored, model))
+    return _contradictions(case, config, model) or tuple(_tensors(case, stored, model))
 
 
 def _unreadable(case: Case, fault: Unreadable) -> Finding:
@@ -111,12 +111,19 @@ def _config(folder: str) -> dict[str, object]:
     return content
 
 
-def _contradictions(case: Case, config: Mapping[str, object], model: Dense) -> Iterator[Finding]:
-    for one in huggingface.differences(config, model):
-        theirs, ours = json.dumps(one.theirs), json.dumps(one.ours)
-        summary = f"{case.folder} has {one.key} {theirs}, the experiment's model has {ours}"
-        remedy = f"give {_names(one.parameters)} the folder's value, or name the folder of this model"
-        yield case.finding("weights-model", summary, "the same weights mean something else", remedy, one.parameters)
+def _contradictions(case: Case, config: Mapping[str, object], model: Dense) -> tuple[Finding, ...]:
+    """One finding of everything that config.json and the experiment say otherwise."""
+    found = tuple(huggingface.differences(config, model))
+    if not found:
+        return ()
+    lines = [
+        f"{one.key} is {json.dumps(one.theirs)} there and {json.dumps(one.ours)} in the experiment; "
+        + ", ".join(case.told(name) for name in one.parameters if name in case.values)
+        for one in found
+    ]
+    summary = f"{case.folder} is of another model than the experiment"
+    remedy = "set what differs to the folder's values, or name the folder of this model"
+    return (case.finding("weights-model", summary, "\n".join(lines), remedy),)
 
 
 def _tensors(case: Case, stored: Mapping[str, Stored], model: Dense) -> Iterator[Finding]:
