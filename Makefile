@@ -55,8 +55,10 @@ test-cluster: $(VENV)/.tested
 # figures of this machine; not part of the tests
 benchmarks: $(VENV)/.tested
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/config.py
 	$(BIN)/python benchmarks/logging_cost.py
 	$(BIN)/python benchmarks/overhead.py megatron
+	$(BIN)/python benchmarks/overhead.py torchtitan
 	$(BIN)/python benchmarks/overhead.py torchtitan
 
 clean:
