@@ -59,7 +59,6 @@ benchmarks: $(VENV)/.tested
 	$(BIN)/python benchmarks/logging_cost.py
 	$(BIN)/python benchmarks/overhead.py megatron
 	$(BIN)/python benchmarks/overhead.py torchtitan
-	$(BIN)/python benchmarks/overhead.py torchtitan
 
 clean:
 	rm -rf $(VENV) output dist
