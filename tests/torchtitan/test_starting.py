@@ -238,6 +238,14 @@ def test_loading_alone_saves_nothing(tmp_path: Path) -> None:
     assert "checkpoint.load_only" not in saving.native
 
 
+@pytest.mark.parametrize("name", ["save", "load"])
+def test_object_storage_is_refused(name: str) -> None:
+    """There is no telling whole checkpoints in it."""
+    with pytest.raises(ConfigError, match="is object storage: s3://bucket/x") as caught:
+        plan_of({**MOCK, name: "s3://bucket/x", "save_interval": 2})
+    assert line({name: ""}, name) in str(caught.value.where)
+
+
 def test_one_checkpoint_cannot_be_kept_alone() -> None:
     """While the next one is written there would be none."""
     with pytest.raises(ConfigError, match="keep_latest_k"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from primus_backend_torchtitan.host.asked import Asked
+from primus_backend_torchtitan.host.asked import Asked, Wish
 from primus_backend_torchtitan.host.draft import Draft
 from primus_core.errors import ConfigError
 
 
 def unsavable(asked: Asked) -> Iterator[ConfigError]:
-    """Errors for a folder to which nothing would ever be saved, and for a number of checkpoints that cannot be kept."""
+    """Errors for folders to which nothing can be saved, or would ever be, and for what cannot be kept."""
     folder, kept = asked.wishes.get("checkpoint.folder"), asked.wishes.get("checkpoint.keep_latest_k")
     if folder and folder.value and not {"checkpoint.interval", "checkpoint.enable"} & set(asked.wishes):
         yield ConfigError(
@@ -27,6 +27,18 @@ def unsavable(asked: Asked) -> Iterator[ConfigError]:
             why="while the next checkpoint is written, the last one is all that there is",
             remedy="keep 2 or more; 0 keeps all",
         )
+    yield from filter(None, map(_remote, map(asked.wishes.get, ("checkpoint.folder", "checkpoint.load"))))
+
+
+def _remote(wish: Wish | None) -> ConfigError | None:
+    if wish is None or not isinstance(wish.value, str) or "://" not in wish.value:
+        return None
+    return ConfigError(
+        f"`{wish.path}` is object storage: {wish.value}",
+        where=str(wish.leaf.origin),
+        why="which of its checkpoints are whole is told by files that are put in place in one step",
+        remedy="name a folder: where the storage is mounted, or a copy of it",
+    )
 
 
 def adjust_saving(draft: Draft) -> None:
