@@ -57,6 +57,8 @@ def leaves(*words: str) -> dict[str, Leaf]:
         ("rope.base=0123", "rope={base: 0123}"),
         ("data=[x]", "modules.pre_trainer.overrides.data=[x]"),
         ("lr=1e-5", "modules={pre_trainer: {overrides: {lr: 1e-5}}}"),
+        ("model.flavor=8B", "modules.pre_trainer.overrides.model.flavor=8B"),
+        ("model.flavor=8B", "model={flavor: 8B}"),
     ],
 )
 def test_paths_and_maps_are_one(one: str, other: str) -> None:

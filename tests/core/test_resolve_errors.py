@@ -202,7 +202,7 @@ def test_parameters_in_two_spellings(problems: Problems) -> None:
         ("=5", "`=5` is no override"),
         ("a..b=5", "`a..b=5` is no override"),
         ("a" + ".a" * 2000 + "=5", "is no override"),
-        ("lr=[1,", "not valid YAML"),
+        ("lr=[1,", "`lr`: not valid YAML"),
         ("env=5", "`env` takes a map"),
         ("modules.pre_trainer.override=5", "unknown key `override`"),
         ("modules.pre_trainr.model=x", "unknown key `modules.pre_trainr`"),

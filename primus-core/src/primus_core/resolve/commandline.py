@@ -32,7 +32,7 @@ def parse_overrides(words: Sequence[str], variables: Variables, errors: list[Con
     """Read ``key=value`` words; a later one wins. What is wrong is added to ``errors``.
 
     ``exp_name=``, ``env.NAME=``, ``direct.gpus_per_node=`` and ``modules.NAME.KEY=`` are keys of the experiment;
-    ``framework=``, ``config=``, ``model=`` and every other key are of each module.
+    ``framework=``, ``config=``, ``model=`` and every other key are of each module. ``model.KEY=`` is a parameter.
     """
     experiment: Tree = {}
     module: Tree = {}
@@ -45,8 +45,9 @@ def parse_overrides(words: Sequence[str], variables: Variables, errors: list[Con
         if path[0] in (*WORDS, "modules", *SECTIONS):
             experiment = merge(experiment, experiment_tree(_fields(path, node), errors))
         else:
-            path = path if path[0] in MODULE_WORDS else ["overrides", *path]
-            module = merge(module, module_tree("module", _fields(path, node), errors))
+            is_word = path[0] in MODULE_WORDS and len(path) == 1 and not isinstance(node, Fields)
+            fields = _fields(path if is_word else ["overrides", *path], node)
+            module = merge(module, module_tree("module", fields, errors))
     return CommandLine(experiment=experiment, module=module)
 
 
@@ -57,7 +58,12 @@ def _split(word: str, variables: Variables, errors: list[ConfigError]) -> tuple[
         raise ConfigError(
             f"`{word[:80]}` is no override", where=str(_ORIGIN), remedy="write key=value, as in train_iters=40"
         )
-    return path, substitute(parse_text(text, _ORIGIN), variables, errors)
+    try:
+        node = parse_text(text, _ORIGIN)
+    except ConfigError as error:
+        what = f"`{key[:80]}`: {error.what}"
+        raise ConfigError(what, where=error.where, why=error.why, remedy=error.remedy) from None
+    return path, substitute(node, variables, errors)
 
 
 def _fields(path: Sequence[str], node: Node) -> Fields:
