@@ -34,3 +34,10 @@ def test_numbers_and_switches_are_typed() -> None:
         "vocab_size": None,
     }
     assert typed_params(params)["mock_data"].origin == HERE
+
+
+def test_numbers_of_switches() -> None:
+    """A switch that is 1 is on for core as it is for Megatron: data beside it contradicts it; 2 is no switch."""
+    switches = {"mock_data": leaf(1), "bf16": leaf(0), "swiglu": leaf(2), "micro_batch_size": leaf(1)}
+    got = {key: one.value for key, one in typed_params(switches).items()}
+    assert repr(got) == repr({"mock_data": True, "bf16": False, "swiglu": 2, "micro_batch_size": 1})

@@ -18,7 +18,8 @@ from primus_core.plan import Translation
 def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The parameters with portable numbers and switches in their types: ``"8"`` is 8, ``${MOCK:1}`` is true.
 
-    What does not fit is left as it is, for the back end to tell.
+    So is a switch that is 1, which scripts for Megatron have; a back end may refuse it. What does not fit is left as it
+    is, for the back end to tell.
     """
     known = _portable()
     return {key: _typed(known[key], leaf) if key in known else leaf for key, leaf in params.items()}
@@ -41,6 +42,8 @@ def with_native_spellings(
 
 
 def _typed(parameter: Parameter, leaf: Leaf) -> Leaf:
+    if parameter.type == "bool" and type(leaf.value) is int and leaf.value in (0, 1):
+        return evolve(leaf, value=bool(leaf.value), text=None)
     if not (leaf.variables or isinstance(leaf.value, str)):
         return leaf
     try:
