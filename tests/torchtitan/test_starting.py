@@ -12,7 +12,8 @@ import pytest
 from attrs import evolve
 
 from primus_backend_torchtitan import host
-from primus_backend_torchtitan.checkpoints import NAMING
+from primus_backend_torchtitan.checkpoints import NAMING, TITAN
+from primus_core.checkpoints.choosing import fresh_start
 from primus_core.checkpoints.folders import MARKER
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
@@ -105,6 +106,15 @@ def test_continuing_an_empty_folder_starts_afresh(load: str | None, tmp_path: Pa
     params: dict[str, Value] = {"save": str(tmp_path), "save_interval": 1, "auto_continue_train": True}
     assert look(params if load is None else {**params, "load": str(tmp_path)}) == []
     assert "there is no whole checkpoint" in one({**params, "load": str(tmp_path / "base")}).summary
+
+
+def test_a_folder_that_both_back_ends_save_to(tmp_path: Path) -> None:
+    """Each continues its own; a run that has none says whose it leaves alone."""
+    (tmp_path / "iter_0000100").mkdir()
+    told = fresh_start(TITAN, str(tmp_path), auto_continue=True)
+    assert told.endswith("has no checkpoint to continue from; those of Megatron are not continued")
+    save(tmp_path, 10)
+    assert "continues an earlier run from iteration 10" in fresh_start(TITAN, str(tmp_path), auto_continue=False)
 
 
 # Real checkpoints
