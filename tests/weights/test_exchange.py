@@ -94,7 +94,7 @@ def export(folder: Path, output: Path, *options: str) -> Path:
     return output
 
 
-SOON = {("megatron", "qwen3"), ("torchtitan", "llama")}
+SOON = {("torchtitan", "llama")}
 """What is tried in every run of the tests; the others take their time in `make test-cluster`."""
 
 
@@ -133,7 +133,7 @@ LAYOUTS: dict[str, tuple[str, Params]] = {
     "torchtitan tensor": ("torchtitan", {"tensor_model_parallel_size": 2}),
 }
 """Two ranks each."""
-SOON_DIVIDED = ("megatron tensor", "torchtitan fsdp")
+SOON_DIVIDED = ("megatron tensor",)
 
 
 @pytest.mark.parametrize(
