@@ -88,6 +88,18 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     ),
     "no such schedule": ({**PP2, SCHEDULE: "Interleved1F1B"}, 2, "schedule", ["write Interleaved1F1B"]),
     "nothing like a schedule": ({**PP2, SCHEDULE: "best"}, 2, "schedule", [f"write one of {', '.join(NAMES)}"]),
+    "a norm without gradients": (
+        {**PP2, SCHEDULE: "ZBVZeroBubble", "loss.kind": "chunked"},
+        2,
+        "loss",
+        ["the last norm gets no gradient where ZBVZeroBubble", "loss.kind: cross_entropy", 'loss.kind: "chunked" (exp'],
+    ),
+    "a norm without gradients of pieces": (
+        {**PP2, SCHEDULE: "InterleavedZeroBubble", "loss.num_chunks": 4},
+        2,
+        "loss",
+        ["the last norm gets no gradient", "loss.num_chunks: 4 (exp.yaml:"],
+    ),
     "too few micro batches": (
         {**PP2, "global_batch_size": 2},
         2,

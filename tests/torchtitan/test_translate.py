@@ -200,6 +200,14 @@ def test_the_loss_is_cut_into_pieces_that_the_sequence_allows() -> None:
     assert "loss.num_chunks" not in translate({**long, "seq_length": 33, "loss.kind": "cross_entropy"}).native
 
 
+def test_a_pipeline_that_splits_gradients_has_its_loss_in_one_piece() -> None:
+    """Of a loss in pieces torch's zero-bubble schedules lose the gradient of the last norm."""
+    staged: dict[str, Value] = {**MOCK, "pipeline_model_parallel_size": 2, "num_layers": 4}
+    for schedule, kind in (("zbvzerobubble", "cross_entropy"), ("1F1B", None), ("LoopedBFS", None)):
+        translation = translate({**staged, "parallelism.pipeline_parallel_schedule": schedule}, ranks=2)
+        assert translation.native.get("loss.kind") == kind
+
+
 def test_translation_loads_no_training_library() -> None:
     """A login node without torch can plan."""
     code = (

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from primus_backend_torchtitan.host.draft import Draft
+from primus_backend_torchtitan.host.schedules import schedule_of
 
-_PIECES = "loss.num_chunks"
+_KIND, _PIECES = "loss.kind", "loss.num_chunks"
 
 
 def adjust_loss(draft: Draft) -> None:
-    """As many pieces of equal length as the sequence of a rank can be cut into, up to TorchTitan's own number."""
-    if draft["loss.kind"] != "chunked" or draft.is_set(_PIECES):
+    """As many pieces of equal length as the sequence of a rank can be cut into, up to TorchTitan's own number.
+
+    One piece where gradients of inputs and weights are computed apart: of pieces torch 2.13 loses the last norm's.
+    """
+    schedule = schedule_of(draft["parallelism.pipeline_parallel_schedule"])
+    staged = draft.integer("parallelism.pipeline_parallel_degree") > 1
+    if staged and schedule is not None and schedule.splits and not draft.is_set(_PIECES):
+        why = f"{schedule.name} would leave the last norm without a gradient; the loss is the same"
+        draft.adjust_unset(_KIND, "cross_entropy", why)
+    if draft[_KIND] != "chunked" or draft.is_set(_PIECES):
         return
     length = draft.integer("training.seq_len") // draft.integer("parallelism.context_parallel_degree")
     most = draft.integer(_PIECES)

@@ -20,6 +20,8 @@ class Schedule:
     """The last stage is on the rank of the first, and so is the loss."""
     micro_batches: Literal["any", "rounds", "ranks", "stages"] = "any"
     """How many a step needs: a multiple of the rounds that the ranks make of them, or at least so many."""
+    splits: bool = False
+    """Gradients of a stage's inputs and of its weights are computed apart."""
 
     @property
     def least_stages(self) -> int:
@@ -38,10 +40,10 @@ _ALL = (
     Schedule("1F1B", "one", micro_batches="ranks"),
     Schedule("GPipe", "one"),
     Schedule("Interleaved1F1B", "several", micro_batches="rounds"),
-    Schedule("InterleavedZeroBubble", "several", micro_batches="rounds"),
+    Schedule("InterleavedZeroBubble", "several", micro_batches="rounds", splits=True),
     Schedule("LoopedBFS", "several"),
-    Schedule("ZBVZeroBubble", "two", folded=True),
-    Schedule("DualPipeV", "two", folded=True, micro_batches="stages"),
+    Schedule("ZBVZeroBubble", "two", folded=True, splits=True),
+    Schedule("DualPipeV", "two", folded=True, micro_batches="stages", splits=True),
 )
 _BY_NAME: Mapping[str, Schedule] = {schedule.name.lower(): schedule for schedule in _ALL}
 

@@ -14,6 +14,7 @@ from primus_core.planning.nearest import nearest_sizes
 
 _LAYERS, _TIED = "model.num_layers", "model.untie_embeddings_and_output_weights"
 _SCHEDULE, _FILE = "parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule_csv"
+_LOSS, _PIECES = "loss.kind", "loss.num_chunks"
 _MODULES = "parallelism.module_fqns_per_model_part"
 _PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 _FIRST, _LAST = (f"parallelism.pipeline_parallel_{end}_stage_less_layers" for end in ("first", "last"))
@@ -46,8 +47,17 @@ def check_pipeline(case: Case) -> Iterator[Finding]:
             (_SCHEDULE,),
             f"write {near}" if near else f"write one of {', '.join(NAMES)}",
         )
-    elif case.values[_MODULES] is None:
+        return
+    if case.values[_MODULES] is None:
         yield from _stages(case, schedule)
+    if schedule.splits and case.values[_LOSS] == "chunked":
+        yield case.error(
+            "loss",
+            f"the last norm gets no gradient where {schedule.name} computes gradients of weights apart and the loss "
+            "comes in pieces",
+            (_LOSS, _PIECES, _SCHEDULE),
+            f"set {_LOSS}: cross_entropy and leave out {_PIECES}, or choose another schedule",
+        )
 
 
 @frozen
