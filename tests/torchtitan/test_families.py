@@ -19,12 +19,10 @@ PRESETS = (
     "llama3.1_8B",
     "qwen2.5_7B",
     "qwen3_0.6B",
-    "qwen3_32B",
     "qwen3_30B_A3B",
     "mixtral_8x7B_v0.1",
     "deepseek_v2_lite",
     "deepseek_v3",
-    "kimi_k2",
     "qwen3_moe_tiny",
     "deepseek_v3_tiny",
 )
