@@ -39,7 +39,7 @@ LAYOUTS: dict[str, tuple[dict[str, Value], dict[str, Value], int]] = {
 }
 """Portable parameters of both, TorchTitan's own beside them, and the number of ranks."""
 
-FIRST = 6
+FIRST = 4
 """Steps of the runs that show what an alignment does."""
 UNDONE: dict[str, dict[str, Value]] = {
     "learning rate": {
@@ -191,7 +191,7 @@ def test_megatron_must_count_tokens_where_they_are_masked(runs: Runs) -> None:
     habit: dict[str, Value] = {"calculate_per_token_loss": False, "train_iters": 2, "eval_iters": 0}
     theirs = runs.megatron("megatron-habit", habit).rows()
     assert theirs[0]["loss"] == pytest.approx(ours[0]["loss"], rel=LOSS)
-    assert theirs[0]["grad_norm"] != pytest.approx(ours[0]["grad_norm"], rel=1e-3)
+    assert theirs[0]["grad_norm"] != pytest.approx(ours[0]["grad_norm"], rel=10 * GRAD_NORM)
 
 
 def test_both_back_ends_compute_alike_in_bfloat16(runs: Runs) -> None:
