@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-TURN = 5
+TURN = 10
 """Steps of one turn."""
-_CUT = 2
-"""Steps after a turn that the stop may have lengthened: the one that it falls into, and one that was seen too late."""
+_CUT = 3
+"""Steps after a turn that the stop may have lengthened: the one that it falls into, and those that are seen too late,
+because a log is written by another process.
+"""
 _POLL = 0.1
 """Seconds between two looks at the trace, which cost the trainings time too."""
 _PATIENCE = 600.0
