@@ -32,7 +32,7 @@ def test_an_example_plans(primus: Primus, workspace: Path, example: Path, framew
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("name", ["qwen3-moe-tiny", "deepseek-v3-tiny"])
 def test_an_example_learns(primus: Primus, workspace: Path, name: str, framework: str) -> None:
-    """A few iterations with either back end lower the loss on both ranks, and the console ends with the losses of the evaluations."""
+    """A few iterations lower the loss on both ranks, and the console ends with the losses of the evaluations."""
     done = primus("run", ROOT / f"examples/{name}.yaml", f"framework={framework}", *SHORT, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if line and not CONSOLE.match(line)] == []
