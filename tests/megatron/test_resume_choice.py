@@ -123,7 +123,7 @@ def test_a_chosen_iteration_has_to_be_whole(tmp_path: Path) -> None:
     assert choose_checkpoint(values(load=str(tmp_path), ckpt_step=10), auto_continue=False).checkpoint
     for iteration in (30, 40):
         with pytest.raises(RunError, match=f"no whole checkpoint of iteration {iteration}") as caught:
-            choose_checkpoint(values(load=str(tmp_path), ckpt_step=iteration), auto_continue=False).checkpoint
+            choose_checkpoint(values(load=str(tmp_path), ckpt_step=iteration), auto_continue=False)
         assert caught.value.why == "whole checkpoints: 10, 20"
 
 
@@ -134,7 +134,7 @@ def test_a_pretrained_checkpoint_serves_where_load_has_none(tmp_path: Path) -> N
     assert choose_checkpoint(args, auto_continue=False).checkpoint
     assert args.ckpt_step is None
     with pytest.raises(RunError):
-        choose_checkpoint(values(pretrained_checkpoint=str(tmp_path / "none")), auto_continue=False).checkpoint
+        choose_checkpoint(values(pretrained_checkpoint=str(tmp_path / "none")), auto_continue=False)
 
 
 def test_a_marker_that_was_half_written_never_shows(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_pipeline_shows_the_loss_of_its_last_stage(titan_ranks: Ranks, tmp_pat
 
 
 def test_evaluation_happens_where_it_was_asked_for(titan_ranks: Ranks, tmp_path: Path) -> None:
-    """After every interval and at the end, then on test data too, not after the first iteration; each tells its loss."""
+    """After every interval and at the end, then on test data too, not after the first; each tells its loss."""
     params: dict[str, Value] = {"eval_iters": 1, "eval_interval": 2, "train_iters": 3}
     outcome = titan_ranks.run(tmp_path, params, world=1).check()
     told = [line["text"].partition(" at ")[2] for line in outcome.of("notice")]
