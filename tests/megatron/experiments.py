@@ -83,9 +83,14 @@ def translate(
 
 
 def plan_of(
-    params: dict[str, Value], *, ranks: int = 1, accelerator: Accelerator = "cpu", version: str = VERSION
+    params: dict[str, Value],
+    layers: dict[str, Layer] | None = None,
+    *,
+    ranks: int = 1,
+    accelerator: Accelerator = "cpu",
+    version: str = VERSION,
 ) -> RunPlan:
-    module = module_of(params)
+    module = module_of(params, layers)
     experiment, target = experiment_of(module), target_of(accelerator, ranks, version)
     translation = host.translate_config(experiment, module, target)
     assert translation is not None
@@ -101,5 +106,7 @@ def plan_of(
     )
 
 
-def findings(params: dict[str, Value], *, ranks: int = 1, version: str = VERSION) -> list[Finding]:
-    return list(host.preflight_check(plan_of(params, ranks=ranks, version=version), Where.SUBMIT))
+def findings(
+    params: dict[str, Value], layers: dict[str, Layer] | None = None, *, ranks: int = 1, version: str = VERSION
+) -> list[Finding]:
+    return list(host.preflight_check(plan_of(params, layers, ranks=ranks, version=version), Where.SUBMIT))

@@ -299,6 +299,14 @@ LEGAL: dict[str, tuple[dict[str, Value], int]] = {
 }
 
 
+def test_the_line_is_the_users() -> None:
+    """Sizes that contradict each other are told at the line of the stronger layer, not at that of a preset."""
+    (finding,) = findings({**MOCK, "hidden_size": 100}, {"hidden_size": "model"})
+    assert finding.where == f"exp.yaml:{10 + list(MOCK).index('num_attention_heads')}"
+    (finding,) = findings({**MOCK, "hidden_size": 100}, {"num_attention_heads": "model"})
+    assert finding.where == f"exp.yaml:{10 + list(MOCK).index('hidden_size')}"
+
+
 @pytest.mark.parametrize("case", LEGAL)
 def test_legal(case: str) -> None:
     """What Megatron can train is not complained about."""

@@ -87,13 +87,21 @@ class Case:
         return self.finding("error", check, summary, keys, remedy)
 
     def finding(self, severity: Severity, check: str, summary: str, keys: Iterable[str], remedy: str) -> Finding:
+        names = tuple(keys)
         return Finding(
             check=f"megatron.{check}",
             severity=severity,
             summary=summary,
-            evidence="\n".join(self._evidence(key) for key in keys),
+            evidence="\n".join(self._evidence(key) for key in names),
             remedy=remedy,
+            where=self._place(names),
         )
+
+    def _place(self, keys: Iterable[str]) -> str:
+        """Where the strongest layer set one of the parameters: a user's file comes before a preset; empty for none."""
+        params = self.module.params
+        origins = [params[path].origin for path in (self.paths.get(key, key) for key in keys) if path in params]
+        return str(max(origins, key=lambda origin: origin.strength)) if origins else ""
 
     def _evidence(self, key: str) -> str:
         path = self.paths.get(key, key)
