@@ -153,7 +153,7 @@ def test_text_stays_what_was_written(tmp_path: Path, line: str, key: str, wanted
         (
             "share: [a]",
             {},
-            'exp.yaml:11: `share` takes text, not ["a"] |  | put it in quotes, if that is the text',
+            'exp.yaml:11: `share` takes text, not ["a"] |  | write one text, such as "a"',
         ),
         (
             "steps: 1_000",

@@ -351,7 +351,7 @@ def test_validate_goes_on_after_an_error(config: Config, experiment: Callable[..
     lines = [line for line in config("validate", name).out.splitlines() if ": error: " in line]
     assert [line.partition(": error: ")[0] for line in lines] == [
         "bad.yaml:2",
-        *(f"bad.yaml:{n}" for n in (17, 19, 18)),
+        *(f"bad.yaml:{n}" for n in (17, 18, 19)),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from attrs import evolve, frozen
 
@@ -53,12 +53,24 @@ def verdict(file: str, judge: Callable[[], Judged]) -> Verdict:
     try:
         judged = judge()
     except ErrorGroup as group:
-        return Verdict(file=file, remarks=tuple(_of_error(error, file) for error in group.errors))
+        return Verdict(file=file, remarks=_in_order(_of_error(error, file) for error in group.errors))
     except PrimusError as error:
         return Verdict(file=file, remarks=(_of_error(error, file),))
     findings = (_milder(finding) for finding in judged.findings if finding.severity != "info")
     remarks = [*(_of_error(error, file) for error in judged.errors), *(_of_finding(one, file) for one in findings)]
-    return Verdict(file=file, remarks=tuple(remarks), judged_for=hardware(judged))
+    return Verdict(file=file, remarks=_in_order(remarks), judged_for=hardware(judged))
+
+
+def _in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """As their lines are in each file; files in the order in which they are first named."""
+    found = list(remarks)
+    files = list(dict.fromkeys(remark.where.rpartition(":")[0] for remark in found))
+    return tuple(sorted(found, key=lambda remark: _place(remark.where, files)))
+
+
+def _place(where: str, files: list[str]) -> tuple[int, int]:
+    file, _, line = where.rpartition(":")
+    return files.index(file), int(line) if line.isdecimal() else 0
 
 
 def hardware(judged: Judged) -> str:

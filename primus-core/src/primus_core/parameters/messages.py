@@ -42,7 +42,8 @@ def wrong_type(parameter: Parameter, leaf: Leaf) -> ConfigError:
     if parameter.choices:
         remedy = "write one of: " + ", ".join(map(_shown, parameter.choices))
     elif parameter.type == "str" and isinstance(leaf.value, (list, dict)):
-        remedy = "put it in quotes, if that is the text"
+        words = [str(item) for item in leaf.value if isinstance(item, str | int | float)]
+        remedy = f"write one text, such as {_shown(','.join(words))}"
     else:
         example = "" if parameter.default is None else f", such as its default {_shown(parameter.default)}"
         remedy = f"write {wanted}{example}"
