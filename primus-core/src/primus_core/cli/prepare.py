@@ -13,10 +13,8 @@ from primus_core import discovery
 from primus_core.cli.arguments import parse_env
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment
-from primus_core.explain.resolved import Known, settled
-from primus_core.explain.vocabulary import vocabulary
 from primus_core.outcome import Finding
-from primus_core.pipeline import Scope, judge
+from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import RunPlan, Submission
 from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.make import Request, secret_env
@@ -30,14 +28,23 @@ class Prepared:
     """A plan that may start: no check found an error."""
 
     plan: RunPlan
-    resolved: Experiment | None
-    """The plan's experiment, written so that it means the same in another shell."""
+    judged: Judged
     submission: Submission
     warnings: tuple[Finding, ...]
     env: Mapping[str, str]
     """Environment that the processes inherit: the shell's and the secrets that were asked for."""
     asked_secrets: tuple[str, ...]
     """Names of the secrets of ``env:`` and ``--env``."""
+
+    @property
+    def resolved(self) -> Experiment | None:
+        """The plan's experiment, written so that it means the same in another shell."""
+        from primus_core.explain.resolved import Known, settled  # here: a dry run writes no experiment
+        from primus_core.explain.vocabulary import vocabulary
+
+        words = vocabulary(self.judged.hosts, self.plan.target.library_version)
+        known = {self.judged.module.name: Known.of(words, self.plan.translation)}
+        return settled(self.plan.experiment, known) if self.plan.experiment else None
 
 
 def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
@@ -56,10 +63,9 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     if judged.plan is None:
         raise RuntimeError("nothing is wrong and there is no plan")
     plan, secrets = judged.plan, secret_env(experiment, request)
-    known = Known.of(vocabulary(judged.hosts, plan.target.library_version), plan.translation)
     return Prepared(
         plan=plan,
-        resolved=settled(plan.experiment, {judged.module.name: known}) if plan.experiment else None,
+        judged=judged,
         submission=judged.hosts.launch(plan.job),
         warnings=judged.warnings,
         env={**shell, **secrets},

@@ -42,8 +42,8 @@ def _write(prepared: Prepared) -> None:
     rundir = RunDir(Path(plan.run_dir))
     try:
         write_atomic(rundir.plan, to_json(plan))
-        if prepared.resolved:
-            write_atomic(rundir.resolved, dump_experiment(prepared.resolved))
+        if experiment := prepared.resolved:
+            write_atomic(rundir.resolved, dump_experiment(experiment))
         rundir.point_latest()
     except OSError as error:
         raise RunError(
