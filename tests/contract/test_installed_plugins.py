@@ -11,7 +11,7 @@ import pytest
 from primus_core import discovery, hooks
 from primus_core.contract import CONTRACT
 from primus_core.discovery import PluginInfo
-from primus_core.explain.vocabulary import portable
+from primus_core.parameters import portable
 
 PLUGINS = tuple(discovery.scan())
 HOST_SIDE = tuple(info for info in PLUGINS if info.group in ("primus.backends", "primus.launchers", "primus.preflight"))

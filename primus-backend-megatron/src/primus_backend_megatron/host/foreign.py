@@ -13,7 +13,7 @@ from primus_backend_megatron.host.schema import LIBRARY, schema_for
 from primus_core.discovery import installed_version
 from primus_core.experiment import Leaf, Module, Value
 from primus_core.outcome import Finding
-from primus_core.parameters import ForeignKey, ForeignKeys, Schema, load_foreign
+from primus_core.parameters import ForeignKey, ForeignKeys, Schema, load_foreign, portable
 from primus_core.parameters.foreign import asks, foreign_key, is_off
 from primus_core.plan import RunPlan
 
@@ -29,9 +29,8 @@ def foreign_keys() -> ForeignKeys:
 @cache
 def portable_keys() -> Mapping[str, str]:
     """Megatron's name of each portable parameter: the same, but for those that are aliases here."""
-    rows = json.loads(files("primus_core").joinpath("portable.json").read_text(encoding="utf-8"))
     aliases = {name: key.native for name, key in foreign_keys().items() if key.fate == "alias"}
-    return {row["name"]: aliases.get(row["name"], row["name"]) for row in rows}
+    return {name: aliases.get(name, name) for name in portable()}
 
 
 @cache

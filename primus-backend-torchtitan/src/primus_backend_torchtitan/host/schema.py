@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from attrs import evolve
@@ -14,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from primus_backend_torchtitan.host.portable import ARCHITECTURE
 from primus_backend_torchtitan.sections import SECTIONS
 from primus_core.outcome import Finding
-from primus_core.parameters import Parameter, Schema, load_schema
+from primus_core.parameters import Parameter, Schema, load_schema, portable
 
 LIBRARY = "torchtitan"
 """The distribution whose version a schema file belongs to."""
@@ -56,12 +55,9 @@ def check_version(version: str) -> tuple[Finding, ...]:
     )
 
 
-@cache
 def portable_schema() -> Schema:
     """The portable parameters, typed; null leaves the library's default."""
-    rows = json.loads(files("primus_core").joinpath("portable.json").read_text(encoding="utf-8"))
-    parameters = {row["name"]: Parameter(name=row["name"], type=row["type"], nullable=True) for row in rows}
-    return Schema(library="Primus", version="", parameters=parameters)
+    return Schema(library="Primus", version="", parameters=portable())
 
 
 def _shipped(version: str) -> str:
@@ -81,8 +77,8 @@ def _public(version: str) -> str:
 def _schema(version: str) -> Schema:
     library = load_schema(_text(f"{LIBRARY}-{version}.json"))
     added = load_schema(_text("primus.json")).parameters
-    portable = portable_schema().parameters
-    model = {f"model.{name}": evolve(portable[name], name=f"model.{name}") for name in ARCHITECTURE if name in portable}
+    known = portable()
+    model = {f"model.{name}": evolve(known[name], name=f"model.{name}") for name in ARCHITECTURE if name in known}
     return evolve(library, parameters={**library.parameters, **added, **model, **_choosers()})
 
 

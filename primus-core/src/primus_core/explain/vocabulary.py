@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from typing import cast
 
 from attrs import evolve, field, frozen
 
 from primus_core.hooks import HostPlugins
-from primus_core.parameters import Parameter, Type, owner_of
+from primus_core.parameters import Parameter, owner_of, portable
 from primus_core.parameters.foreign import ForeignKey, ForeignKeys
 from primus_core.planning.launcheroptions import launcher_schema
 from primus_core.planning.settings import core_schema
@@ -58,18 +54,6 @@ def vocabulary(hosts: HostPlugins, version: str) -> Vocabulary:
         natives=hosts.portable_keys(),
         options=launcher_schema().parameters,
     )
-
-
-@cache
-def portable() -> Mapping[str, Parameter]:
-    """The names that every back end understands."""
-    rows = json.loads((Path(__file__).parent.parent / "portable.json").read_text(encoding="utf-8"))
-    return {row["name"]: _portable(row) for row in rows}
-
-
-def _portable(row: Mapping[str, str]) -> Parameter:
-    unit = f" Unit: {row['unit']}." if row["unit"] else ""
-    return Parameter(name=row["name"], type=cast(Type, row["type"]), nullable=True, help=row["meaning"] + unit)
 
 
 def _described(native: Mapping[str, Parameter]) -> dict[str, Parameter]:

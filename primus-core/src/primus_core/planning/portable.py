@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 
 from attrs import evolve
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf
-from primus_core.parameters import Parameter, coerce
+from primus_core.parameters import Parameter, coerce, portable
 from primus_core.plan import Translation
+
+_SIMPLE = ("bool", "int", "float")
 
 
 def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
@@ -21,8 +20,9 @@ def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
     So is a switch that is 1, which scripts for Megatron have; a back end may refuse it. What does not fit is left as it
     is, for the back end to tell.
     """
-    known = _portable()
-    return {key: _typed(known[key], leaf) if key in known else leaf for key, leaf in params.items()}
+    known = portable()
+    simple = {key for key in params if key in known and known[key].type in _SIMPLE}
+    return {key: _typed(known[key], leaf) if key in simple else leaf for key, leaf in params.items()}
 
 
 def with_native_spellings(
@@ -50,10 +50,3 @@ def _typed(parameter: Parameter, leaf: Leaf) -> Leaf:
         return evolve(leaf, value=coerce(parameter, leaf))
     except ConfigError:
         return leaf
-
-
-@cache
-def _portable() -> Mapping[str, Parameter]:
-    rows = json.loads((Path(__file__).parent.parent / "portable.json").read_text(encoding="utf-8"))
-    simple = [row for row in rows if row["type"] in ("bool", "int", "float")]
-    return {row["name"]: Parameter(name=row["name"], type=row["type"], nullable=True) for row in simple}

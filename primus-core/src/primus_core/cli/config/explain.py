@@ -11,8 +11,8 @@ from primus_core.errors import ExitCode
 from primus_core.explain.elsewhere import Elsewhere, elsewhere
 from primus_core.explain.explanation import Explanation, Step, explain
 from primus_core.explain.verdicts import hardware
-from primus_core.explain.vocabulary import Vocabulary, portable
-from primus_core.parameters import Parameter
+from primus_core.explain.vocabulary import Vocabulary
+from primus_core.parameters import Parameter, portable
 from primus_core.pipeline import Judged
 from primus_core.yamlfile import written
 
