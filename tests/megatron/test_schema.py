@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from primus_backend_megatron.host.schema import LIBRARY, OWN, oldest_first, schema_for, shipped_versions
+from primus_backend_megatron.host.schema import FILES, LIBRARY, OWN, schema_for
 from primus_core.discovery import installed_version
+from primus_core.planning.schemafiles import oldest_first
 from primus_core.planning.settings import core_schema
 from tests.megatron.experiments import MOCK, findings
 
@@ -83,7 +84,7 @@ def test_versions_are_ordered_by_release() -> None:
 @pytest.mark.parametrize("version", ["99.0", "0.20.0rc1", "0.19.3", "main"])
 def test_unknown_version_is_warned_of(version: str) -> None:
     """A library for which no file ships is read with the newest file, and the user hears of both versions."""
-    newest = shipped_versions()[-1]
+    newest = FILES.versions()[-1]
     assert schema_for(version).version == newest
     (finding,) = findings(MOCK, version=version)
     assert finding.severity == "warning"
@@ -92,7 +93,7 @@ def test_unknown_version_is_warned_of(version: str) -> None:
     assert "pip install --upgrade primus-backend-megatron" in finding.remedy
 
 
-@pytest.mark.parametrize("version", [*shipped_versions(), f"{shipped_versions()[0]}+rocm7"])
+@pytest.mark.parametrize("version", [*FILES.versions(), f"{FILES.versions()[0]}+rocm7"])
 def test_known_version_needs_no_word(version: str) -> None:
     """A version that has a file is read with it, whoever built it."""
     assert schema_for(version).version == version.partition("+")[0]
@@ -101,7 +102,7 @@ def test_known_version_needs_no_word(version: str) -> None:
 
 def test_no_name_belongs_to_core_and_megatron() -> None:
     """A parameter is read by core or by Megatron, never by both under one name."""
-    for version in shipped_versions():
+    for version in FILES.versions():
         assert not set(core_schema().parameters) & set(schema_for(version).parameters)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from primus_backend_torchtitan.host.portable import RULES
-from primus_backend_torchtitan.host.schema import LIBRARY, portable_schema, schema_for, shipped_versions
+from primus_backend_torchtitan.host.schema import FILES, LIBRARY, portable_schema, schema_for
 from primus_backend_torchtitan.sections import SECTIONS
 from primus_core.discovery import installed_version
 from primus_core.planning.settings import core_schema
@@ -84,12 +84,12 @@ def test_unknown_version_is_warned_of(version: str) -> None:
     (finding,) = findings(MOCK, version=version)
     assert (finding.severity, finding.cause) == ("warning", "dependency")
     assert f"{version} is not known" in finding.summary
-    assert shipped_versions()[-1] in finding.summary
+    assert FILES.versions()[-1] in finding.summary
 
 
 def test_no_name_belongs_to_core_and_torchtitan() -> None:
     """A parameter is read by core or by TorchTitan, never by both under one name."""
-    for version in shipped_versions():
+    for version in FILES.versions():
         assert not set(core_schema().parameters) & set(schema_for(version).parameters)
 
 

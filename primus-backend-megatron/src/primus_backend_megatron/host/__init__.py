@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from primus_backend_megatron.host.foreign import check_buildable, foreign_keys, portable_keys
 from primus_backend_megatron.host.legality import check_plan
-from primus_backend_megatron.host.schema import LIBRARY, check_version, schema_for, shipped_versions
+from primus_backend_megatron.host.schema import FILES, LIBRARY, schema_for
 from primus_backend_megatron.host.translate import translate
 from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
@@ -15,7 +15,7 @@ from primus_core.plan import RunPlan, Target, Translation
 
 CONTRACT = 1
 FRAMEWORK = "megatron"
-LIBRARY_VERSIONS = shipped_versions()
+LIBRARY_VERSIONS = FILES.versions()
 
 __all__ = [
     "FRAMEWORK",
@@ -46,4 +46,4 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
         return check_files(plan)
     if where is not Where.SUBMIT:
         return ()
-    return (*check_version(plan.target.library_version), *check_buildable(plan), *check_plan(plan))
+    return (*FILES.check(plan.target.library_version), *check_buildable(plan), *check_plan(plan))

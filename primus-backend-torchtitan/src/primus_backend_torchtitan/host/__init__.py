@@ -8,7 +8,7 @@ from primus_backend_torchtitan.host.foreign import check_buildable, check_names,
 from primus_backend_torchtitan.host.legality import check_plan
 from primus_backend_torchtitan.host.packages import check_packages
 from primus_backend_torchtitan.host.portable import portable_keys
-from primus_backend_torchtitan.host.schema import LIBRARY, check_version, schema_for, shipped_versions
+from primus_backend_torchtitan.host.schema import FILES, LIBRARY, schema_for
 from primus_backend_torchtitan.host.translate import translate
 from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
@@ -17,7 +17,7 @@ from primus_core.plan import RunPlan, Target, Translation
 
 CONTRACT = 1
 FRAMEWORK = "torchtitan"
-LIBRARY_VERSIONS = shipped_versions()
+LIBRARY_VERSIONS = FILES.versions()
 
 __all__ = [
     "FRAMEWORK",
@@ -49,7 +49,7 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     if where is not Where.SUBMIT:
         return ()
     return (
-        *check_version(plan.target.library_version),
+        *FILES.check(plan.target.library_version),
         *check_packages(plan, here=False),
         *check_names(plan),
         *check_buildable(plan),
