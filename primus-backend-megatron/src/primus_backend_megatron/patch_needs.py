@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
-from attrs import frozen
-
-from primus_core.experiment import Value
+from primus_core.planning.patchrows import Need, Values, above_one
 
 
-class Values(Protocol):
-    """Megatron's parameters as they will be: set by the experiment, or Megatron's defaults."""
-
-    def __getitem__(self, name: str) -> Value: ...
-
-
-@frozen
-class Need:
-    """A condition on Megatron's parameters."""
-
-    words: str
-    """For people, after "needed where"."""
-    met: Callable[[Values], bool]
-
-    def __call__(self, values: Values) -> bool:
-        """Whether these parameters need the patch. What a checkpoint's own parameters will say is not known yet."""
-        return bool(values["use_checkpoint_args"]) or self.met(values)
+def _need(need: Need) -> Need:
+    """Needed too where a checkpoint's own parameters will be used: what they say is not known yet."""
+    return Need(need.words, lambda values: bool(values["use_checkpoint_args"]) or need.met(values))
 
 
 def _is_set(*names: str) -> Need:
     """Any of the parameters is neither null, false nor zero."""
-    return Need(" or ".join(f"{name} is set" for name in names), lambda values: any(values[name] for name in names))
 
-
-def _above_one(name: str) -> Need:
     def met(values: Values) -> bool:
-        value = values[name]
-        return isinstance(value, int) and value > 1
+        return any(values[name] for name in names)
 
-    return Need(f"{name} > 1", met)
+    return _need(Need(" or ".join(f"{name} is set" for name in names), met))
 
 
-PIPELINE = _above_one("pipeline_model_parallel_size")
+PIPELINE = _need(above_one("pipeline_model_parallel_size"))
 SEQUENCE_PARALLEL = _is_set("sequence_parallel")
 EXPERTS = _is_set("num_experts")
 EVALUATION = _is_set("eval_iters", "full_validation")

@@ -1,20 +1,16 @@
 """The patches that a run needs, in order. No torch here: the plan is made where none is installed.
 
 To add a patch: write its factory in ``rank/``, add a row to `patch_table` with one sentence that says what goes wrong
-without it, and run ``tools/fingerprints.py``, which records what the replaced code looks like now.
+without it, and run ``tools/fingerprints.py megatron``, which records what the replaced code looks like now.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
-
 from attrs import evolve
 
-from primus_backend_megatron.patch_needs import Values
-from primus_backend_megatron.patch_table import CPU_MEGATRON, CPU_TORCH, EVERYWHERE, PYTHON, Row
+from primus_backend_megatron.patch_table import CPU_MEGATRON, CPU_TORCH, EVERYWHERE, PYTHON
 from primus_core.plan import PatchSpec, Target
+from primus_core.planning.patchrows import Table, Values
 
 
 def plan_patches(target: Target, values: Values | None = None) -> tuple[PatchSpec, ...]:
@@ -27,34 +23,10 @@ def plan_patches(target: Target, values: Values | None = None) -> tuple[PatchSpe
         values: Megatron's parameters, which decide what is needed; None: everything that any experiment may need.
     """
     cpu = target.accelerator == "cpu"
-    known = _fingerprints()
-    early = [evolve(_spec(row, known), python="<3.12") for row in _needed(PYTHON, values)]
-    early += [evolve(_spec(row, known), when=("cpu",)) for row in _needed(CPU_TORCH if cpu else (), values)]
+    table = Table.of(__package__, values)
+    early = [evolve(spec, python="<3.12") for spec in table.specs(PYTHON)]
+    early += [evolve(spec, when=("cpu",)) for spec in table.specs(CPU_TORCH if cpu else ())]
     before = tuple(spec.id for spec in early)
-    late = [evolve(_spec(row, known), after=before) for row in _needed(EVERYWHERE, values)]
-    late += [
-        evolve(_spec(row, known), after=before, when=("cpu",)) for row in _needed(CPU_MEGATRON if cpu else (), values)
-    ]
+    late = [evolve(spec, after=before) for spec in table.specs(EVERYWHERE)]
+    late += [evolve(spec, after=before, when=("cpu",)) for spec in table.specs(CPU_MEGATRON if cpu else ())]
     return (*early, *late)
-
-
-def _needed(rows: Iterable[Row], values: Values | None) -> list[Row]:
-    return [row for row in rows if values is None or row.need is None or row.need(values)]
-
-
-def _spec(row: Row, known: Mapping[str, Sequence[str]]) -> PatchSpec:
-    return PatchSpec(
-        id=row.id,
-        target=row.target,
-        replacement=row.replacement,
-        reason=row.reason,
-        requires=row.requires,
-        fingerprint=tuple(known.get(row.target, ())),
-        condition=row.need.words if row.need else "",
-    )
-
-
-def _fingerprints() -> Mapping[str, Sequence[str]]:
-    text = files(__package__).joinpath("patch_fingerprints.json").read_text(encoding="utf-8")
-    known: Mapping[str, Sequence[str]] = json.loads(text)
-    return known

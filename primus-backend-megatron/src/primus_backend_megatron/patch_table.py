@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from attrs import frozen
-
 from primus_backend_megatron.patch_needs import (
     BACKGROUND_SAVE,
     DELETION,
@@ -16,8 +12,8 @@ from primus_backend_megatron.patch_needs import (
     PIPELINE,
     SAVE,
     SEQUENCE_PARALLEL,
-    Need,
 )
+from primus_core.planning.patchrows import in_common
 
 TORCH = "torch>=2.13,<2.14"
 MEGATRON = "megatron-core>=0.19.2,<0.20"
@@ -30,26 +26,8 @@ _MODEL = f"{_RANK}.patches.model"
 _OPTIMIZER = f"{_RANK}.patches.optimizer"
 _DIST_OPTIMIZER = "megatron.core.optimizer.distrib_optimizer:DistributedOptimizer"
 
-
-@frozen
-class Row:
-    """One patch, less what can be derived."""
-
-    id: str
-    target: str
-    replacement: str
-    reason: str
-    requires: str
-    need: Need | None = None
-    """None: every run needs it."""
-
-
-def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]], need: Need | None = None) -> tuple[Row, ...]:
-    return tuple(Row(*row, requires, need) for row in rows)
-
-
 # For Python older than 3.12.
-PYTHON = _rows(
+PYTHON = in_common(
     "",
     [
         (
@@ -63,7 +41,7 @@ PYTHON = _rows(
 
 # In force before Megatron is imported, which copies some of these.
 CPU_TORCH = (
-    *_rows(
+    *in_common(
         "",
         [
             (
@@ -74,7 +52,7 @@ CPU_TORCH = (
             )
         ],
     ),
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -184,7 +162,7 @@ CPU_TORCH = (
             ),
         ],
     ),
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -197,7 +175,7 @@ CPU_TORCH = (
         ],
         PARALLEL_LOAD,
     ),
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -219,7 +197,7 @@ CPU_TORCH = (
 
 # On every platform.
 EVERYWHERE = (
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -236,7 +214,7 @@ EVERYWHERE = (
             ),
         ],
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -254,7 +232,7 @@ EVERYWHERE = (
         ],
         EVALUATION,
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -272,7 +250,7 @@ EVERYWHERE = (
         ],
         SAVE,
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -284,7 +262,7 @@ EVERYWHERE = (
         ],
         BACKGROUND_SAVE,
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -296,7 +274,7 @@ EVERYWHERE = (
         ],
         DELETION,
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -324,7 +302,7 @@ EVERYWHERE = (
 
 # Where the CPU is the device.
 CPU_MEGATRON = (
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -354,7 +332,7 @@ CPU_MEGATRON = (
             ),
         ],
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (
@@ -366,7 +344,7 @@ CPU_MEGATRON = (
         ],
         SEQUENCE_PARALLEL,
     ),
-    *_rows(
+    *in_common(
         MEGATRON,
         [
             (

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
-
-from attrs import frozen
-
-from primus_core.experiment import Value
+from primus_core.planning.patchrows import above_one, in_common
 
 TORCH = "torch>=2.13,<2.14"
 TITAN = "torchtitan>=0.3,<0.4"
@@ -16,53 +11,12 @@ _PATCHES = "primus_backend_torchtitan.rank.patches"
 _SCHEDULES = "torch.distributed.pipelining.schedules"
 _ATTENTION = "torchtitan.models.common.attention"
 
-
-class Values(Protocol):
-    """TorchTitan's parameters as they will be: set by the experiment, or defaults."""
-
-    def __getitem__(self, native: str) -> Value: ...
-
-
-@frozen
-class Need:
-    """A condition on TorchTitan's parameters."""
-
-    words: str
-    """For people, after "needed where"."""
-    met: Callable[[Values], bool]
-
-
-@frozen
-class Row:
-    """One patch, less what can be derived."""
-
-    id: str
-    target: str
-    replacement: str
-    reason: str
-    requires: str
-    need: Need | None = None
-    """None: every run needs it."""
-
-
-def _rows(requires: str, rows: Iterable[tuple[str, str, str, str]], need: Need | None = None) -> tuple[Row, ...]:
-    return tuple(Row(*row, requires, need) for row in rows)
-
-
-def _above_one(native: str) -> Need:
-    def met(values: Values) -> bool:
-        value = values[native]
-        return isinstance(value, int) and value > 1
-
-    return Need(f"{native} > 1", met)
-
-
-_PIPELINE = _above_one("parallelism.pipeline_parallel_degree")
-_CONTEXT = _above_one("parallelism.context_parallel_degree")
+_PIPELINE = above_one("parallelism.pipeline_parallel_degree")
+_CONTEXT = above_one("parallelism.context_parallel_degree")
 
 # On every accelerator: TorchTitan 0.3 is written for a newer torch than the newest release.
 EVERYWHERE = (
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -73,7 +27,7 @@ EVERYWHERE = (
             )
         ],
     ),
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -89,7 +43,7 @@ EVERYWHERE = (
 )
 
 # Last: resolving it imports all of TorchTitan.
-EVERYWHERE_LATE = _rows(
+EVERYWHERE_LATE = in_common(
     TITAN,
     [
         (
@@ -103,7 +57,7 @@ EVERYWHERE_LATE = _rows(
 
 # Before anything of TorchTitan is imported that copies them.
 CPU_EARLY = (
-    *_rows(
+    *in_common(
         "",
         [
             (
@@ -115,7 +69,7 @@ CPU_EARLY = (
             )
         ],
     ),
-    *_rows(
+    *in_common(
         TITAN,
         [
             (
@@ -138,7 +92,7 @@ CPU_EARLY = (
             ),
         ],
     ),
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -149,7 +103,7 @@ CPU_EARLY = (
             )
         ],
     ),
-    *_rows(
+    *in_common(
         TORCH,
         [
             (
@@ -163,7 +117,7 @@ CPU_EARLY = (
     ),
 )
 
-CPU_TITAN = _rows(
+CPU_TITAN = in_common(
     TITAN,
     [
         (
