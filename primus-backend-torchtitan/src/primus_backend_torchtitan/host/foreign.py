@@ -16,9 +16,9 @@ from primus_core.outcome import Finding
 from primus_core.parameters import ForeignKey, ForeignKeys, load_foreign
 from primus_core.parameters.foreign import asks, foreign_key, is_off, unused
 from primus_core.plan import Adjusted, Mapped, RunPlan, Unused
+from primus_core.planning.places import at_their_places, parameters_have
 
 _OWN_FILES: tuple[Layer, ...] = ("file", "extends", "overrides", "command line")
-_MOST_NAMES = 12
 
 
 @cache
@@ -146,26 +146,17 @@ def check_names(plan: RunPlan) -> tuple[Finding, ...]:
     moved = [(path, key) for path, key in _moved(module) if path in acting]
     if not moved:
         return ()
-    where = module.origin(moved[0][0])
-    shown = [f"{path} is {key.native} ({_place(module.origin(path), where)})" for path, key in moved[:_MOST_NAMES]]
-    more = [f"and {len(moved) - len(shown)} more"] if len(moved) > len(shown) else []
-    count = "1 parameter has" if len(moved) == 1 else f"{len(moved)} parameters have"
+    told = [(f"{path} is {key.native}", module.origin(path)) for path, key in moved]
     return (
         Finding(
             check="torchtitan.names",
             severity="warning",
-            summary=f"{count} another name in TorchTitan 0.3; the former one still works here",
-            evidence="\n".join([*shown, *more]),
+            summary=f"{parameters_have(len(moved))} another name in TorchTitan 0.3; the former one still works here",
+            evidence="\n".join(at_their_places(told)),
             remedy="write the present names, or the portable ones, which every back end understands",
-            where=where,
+            where=told[0][1],
         ),
     )
-
-
-def _place(origin: str, known: str) -> str:
-    """``line 20`` in the file that is named already, else ``file:line``."""
-    file, _, line = origin.rpartition(":")
-    return f"line {line}" if file and file == known.rpartition(":")[0] else origin
 
 
 def _moved(module: Module) -> Iterator[tuple[str, ForeignKey]]:

@@ -7,10 +7,10 @@ import shlex
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding
 from primus_core.plan import Translation
+from primus_core.planning.places import at_their_places, parameters_have
 
 UNUSED = "config.no-effect"
 _HAVE_NO_EFFECT = (UNUSED, "launcher.section")
-_MOST_NAMES = 12
 
 
 def unused_parameters(experiment: Experiment, module: Module, translation: Translation) -> tuple[Finding, ...]:
@@ -19,25 +19,16 @@ def unused_parameters(experiment: Experiment, module: Module, translation: Trans
     if not rows:
         return ()
     where = module.origin(rows[0].path)
-    shown = [f"{row.path} ({_place(module.origin(row.path), where)})" for row in rows[:_MOST_NAMES]]
-    more = len(rows) - len(shown)
-    count = "1 parameter has" if len(rows) == 1 else f"{len(rows)} parameters have"
     return (
         Finding(
             check=UNUSED,
             severity="warning",
-            summary=f"{count} no effect here",
-            evidence=", ".join(shown) + (f", and {more} more" if more else ""),
+            summary=f"{parameters_have(len(rows))} no effect here",
+            evidence=", ".join(at_their_places([(row.path, module.origin(row.path)) for row in rows])),
             remedy=f"`primus config explain {shlex.quote(experiment.file)} {rows[0].path}` says why",
             where=where,
         ),
     )
-
-
-def _place(origin: str, known: str) -> str:
-    """``line 20`` in the file that is named already, else ``file:line``."""
-    file, _, line = origin.rpartition(":")
-    return f"line {line}" if file and file == known.rpartition(":")[0] else origin
 
 
 def has_no_effect(finding: Finding) -> bool:
