@@ -8,6 +8,8 @@ from pathlib import Path
 
 from attrs import frozen
 
+from primus_core.errors import RunError
+
 
 @frozen
 class RunDir:
@@ -42,6 +44,15 @@ class RunDir:
     @property
     def prepare(self) -> Path:
         return self.path / "prepare"
+
+    def unwritable(self, error: OSError) -> RunError:
+        """What is told where nothing can be written here."""
+        return RunError(
+            "cannot write the run directory",
+            where=str(self.path),
+            why=str(error),
+            remedy="make room, or choose another `workspace:`",
+        )
 
     @property
     def experiment(self) -> Path:

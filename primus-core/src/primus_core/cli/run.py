@@ -11,7 +11,7 @@ from primus_core.cli.arguments import run_parser
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
-from primus_core.errors import ExitCode, RunError
+from primus_core.errors import ExitCode
 from primus_core.files import write_atomic
 from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
@@ -46,12 +46,7 @@ def _write(prepared: Prepared) -> None:
             write_atomic(rundir.resolved, dump_experiment(experiment))
         rundir.point_latest()
     except OSError as error:
-        raise RunError(
-            "cannot write the run directory",
-            where=str(rundir.path),
-            why=str(error),
-            remedy="choose another `workspace:` or make room",
-        ) from None
+        raise rundir.unwritable(error) from None
 
 
 def _start(prepared: Prepared) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from attrs import evolve
 
 from primus_core import report
-from primus_core.errors import DependencyError, ExitCode, RunError
+from primus_core.errors import DependencyError, ExitCode
 from primus_core.files import write_atomic
 from primus_core.log.redaction import Redactor
 from primus_core.outcome import RunReport
@@ -57,12 +57,7 @@ def submit(
         _write_files(rundir, submission.files)
         ended = _supervise(submission, plan, rundir, env, console)
     except OSError as error:
-        raise RunError(
-            "cannot write the run directory",
-            where=str(rundir.path),
-            why=str(error),
-            remedy="Make room, or choose another `workspace:`.",
-        ) from error
+        raise rundir.unwritable(error) from error
     return _report(ended, plan, rundir, console)
 
 
