@@ -14,7 +14,6 @@ import enum
 import importlib.metadata
 import importlib.util
 import io
-import json
 import os
 import sys
 import types
@@ -24,27 +23,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from primus_core.parameters import render_schema
+
 HELP_LENGTH = 110
 """Characters of help kept for a parameter: enough to tell what it is."""
 
 
 def main(argv: list[str]) -> int:
-    text = render(extract())
+    text = render_schema(extract())
     if argv:
         Path(argv[0]).write_text(text, encoding="utf-8")
     else:
         sys.stdout.write(text)
     return 0
-
-
-def render(schema: dict[str, Any]) -> str:
-    """One line for each parameter, so that two versions can be compared with diff."""
-    rows = ",\n".join(
-        f"    {json.dumps(name)}: {json.dumps(row, ensure_ascii=False, allow_nan=False)}"
-        for name, row in sorted(schema["parameters"].items())
-    )
-    head = "".join(f"  {json.dumps(key)}: {json.dumps(schema[key])},\n" for key in ("library", "version"))
-    return f'{{\n{head}  "parameters": {{\n{rows}\n  }}\n}}\n'
 
 
 def extract() -> dict[str, Any]:

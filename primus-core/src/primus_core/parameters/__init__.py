@@ -5,7 +5,7 @@ from primus_core.parameters.coercion import coerce
 from primus_core.parameters.foreign import ForeignKey, ForeignKeys, load_foreign
 from primus_core.parameters.messages import nearest
 from primus_core.parameters.portable import portable
-from primus_core.parameters.schema import Parameter, Schema, Type, load_schema
+from primus_core.parameters.schema import Parameter, Schema, Type, load_schema, render_schema
 
 __all__ = [
     "ForeignKey",
@@ -21,4 +21,5 @@ __all__ = [
     "nearest",
     "owner_of",
     "portable",
+    "render_schema",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from attrs import field, frozen
 
@@ -70,6 +70,20 @@ def load_schema(
         if row.get("type") not in _TYPES:
             raise ValueError(f"parameter {name}: unknown type {row.get('type')!r}")
     return Schema(library=content["library"], version=content["version"], parameters=_Rows(rows))
+
+
+def render_schema(content: Mapping[str, Any]) -> str:
+    """The text of a schema file: one line for each parameter, so that two versions can be compared with diff.
+
+    Args:
+        content: what `load_schema` reads.
+    """
+    rows = ",\n".join(
+        f"    {json.dumps(name)}: {json.dumps(row, ensure_ascii=False, allow_nan=False)}"
+        for name, row in sorted(content["parameters"].items())
+    )
+    head = "".join(f"  {json.dumps(key)}: {json.dumps(content[key])},\n" for key in ("library", "version"))
+    return f'{{\n{head}  "parameters": {{\n{rows}\n  }}\n}}\n'
 
 
 class _Rows(Mapping[str, Parameter]):

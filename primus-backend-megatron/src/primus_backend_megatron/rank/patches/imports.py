@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from typing import Any, TypeVar
+
+from primus_core.patching.stubs import StubFinder
 
 T = TypeVar("T")
 
@@ -29,22 +27,11 @@ def finder_of_stubs(original: list[MetaPathFinder]) -> list[MetaPathFinder]:
 
     Megatron imports them for every model and calls them only with ``moe_paged_stash``.
     """
-    return [PagedStashStub(), *original]
+    return [StubFinder(_KERNELS, "triton", _fill), *original]
 
 
-class PagedStashStub(MetaPathFinder, Loader):
-    """Finds the one module, and only where there is no Triton to compile the real one."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != _KERNELS or "triton" in sys.modules or importlib.util.find_spec("triton"):
-            return None
-        return ModuleSpec(fullname, self)
-
-    def exec_module(self, module: ModuleType) -> None:
-        names: dict[str, Any] = vars(module)
-        names.update(GLOBAL_BLOCK_SIZE=1024, paged_stash_copy_kernel=_absent, paged_stash_pop_kernel=_absent)
+def _fill(names: dict[str, Any]) -> None:
+    names.update(GLOBAL_BLOCK_SIZE=1024, paged_stash_copy_kernel=_absent, paged_stash_pop_kernel=_absent)
 
 
 def _absent(*args: object, **options: object) -> None:
