@@ -67,7 +67,7 @@ def measured(path: Path) -> tuple[float, float]:
     """The first time and the median of the others, in this process."""
     import primus_backend_megatron.host  # noqa: F401  # importing is not what is measured
     import primus_core.pipeline
-    import primus_core.resolve  # noqa: F401
+    import primus_core.resolve  # noqa: F401  # as above
 
     scan()
     first = milliseconds(path)

@@ -70,7 +70,7 @@ def import_arguments() -> Any:
     if importlib.util.find_spec("triton") is None:
         stub = types.ModuleType("megatron.core.transformer.moe.ops.paged_stash")
         stub.GLOBAL_BLOCK_SIZE = 1024  # type: ignore[attr-defined] # the one module that imports triton unguarded
-        stub.paged_stash_copy_kernel = stub.paged_stash_pop_kernel = None  # type: ignore[attr-defined]
+        stub.paged_stash_copy_kernel = stub.paged_stash_pop_kernel = None  # type: ignore[attr-defined] # as above
         sys.modules[stub.__name__] = stub
     from megatron.training import arguments
 
