@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from primus_core.checkpoints.faults import Forbidden, Unreadable
 from primus_core.checkpoints.pickles import Allowed, Global, Made, Stored, read_pickle
+from tests.malice import Evil
 
 NOTHING = Allowed(names=frozenset())
 ORDERED = Allowed(names=frozenset({"collections.OrderedDict"}))
@@ -70,18 +71,10 @@ def text(value: str) -> bytes:
 
 def attacks(canary: Path) -> dict[str, tuple[bytes, str]]:
     """Pickles that run code in Python's own unpickler, with the name that gives each away."""
-    touch = f"touch {canary}"
-
-    class Reduces:
-        def __reduce__(self) -> Any:
-            import os
-
-            return os.system, (touch,)
-
-    inner = text(touch)
+    inner = text(f"touch {canary}")
     return {
-        "reduce, newest": (pickle.dumps(Reduces(), 5), "posix.system"),
-        "reduce, second": (pickle.dumps(Reduces(), 2), "posix.system"),
+        "reduce, newest": (pickle.dumps(Evil(canary), 5), "posix.system"),
+        "reduce, second": (pickle.dumps(Evil(canary), 2), "posix.system"),
         "by hand, first protocol": (b"cos\nsystem\n(" + inner + b"tR.", "os.system"),
         "stack global": (b"\x80\x04" + text("os") + text("system") + b"\x93" + inner + b"\x85R.", "os.system"),
         "eval": (b"\x80\x02cbuiltins\neval\n" + inner + b"\x85R.", "builtins.eval"),

@@ -17,6 +17,7 @@ from primus_core.checkpoints.pickles import Allowed
 from primus_core.checkpoints.sidecar import Sidecar, as_mapping, read_sidecar, to_text
 from primus_core.checkpoints.steps import list_steps, numbered_folders
 from primus_core.checkpoints.torchfile import TORCH_NAMES, Tensor, read_torch_file, tensors_of
+from tests.malice import Evil
 
 ALLOWED = Allowed(names=TORCH_NAMES | {"argparse.Namespace"})
 
@@ -94,17 +95,10 @@ def test_the_format_before_torch_1_6(written: Path) -> None:
         read_torch_file(file, ALLOWED)
 
 
-class Evil:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        import os
-
-        return os.system, ("touch canary",)
-
-
 def test_malicious_metadata_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The metadata of a folder is refused with the name that it would have called."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / METADATA).write_bytes(pickle.dumps({"state_dict_metadata": Evil()}, 2))
+    (tmp_path / METADATA).write_bytes(pickle.dumps({"state_dict_metadata": Evil(Path("canary"))}, 2))
     with pytest.raises(Forbidden, match="system"):
         read_metadata(tmp_path)
     assert not Path("canary").exists()
@@ -114,7 +108,7 @@ def test_a_malicious_file_runs_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     """So is the content of an archive."""
     monkeypatch.chdir(tmp_path)
     with zipfile.ZipFile("evil.pt", "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(Evil(), 2))
+        archive.writestr("archive/data.pkl", pickle.dumps(Evil(Path("canary")), 2))
     with open("evil.pt", "rb") as file, pytest.raises(Forbidden, match="system"):
         read_torch_file(file, ALLOWED)
     assert not Path("canary").exists()

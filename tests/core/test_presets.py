@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from primus_core.experiment import Experiment, Leaf
-from primus_core.parameters import Parameter, coerce, load_schema
+from primus_core.parameters import coerce, load_schema, portable
 from primus_core.resolve import resolve
 
 CORE = files("primus_core")
@@ -27,14 +27,6 @@ workspace: out
 modules:
   pre_trainer: {framework: any, config: pre_trainer.yaml, model: MODEL}
 """
-
-
-def portable() -> dict[str, Parameter]:
-    """The portable names as parameters that may be null."""
-    rows = json.loads((CORE / "portable.json").read_text())
-    return {
-        row["name"]: Parameter(name=row["name"], type=row["type"], nullable=True, help=row["meaning"]) for row in rows
-    }
 
 
 def resolved(path: str, cwd: Path) -> Experiment:

@@ -9,8 +9,9 @@ import pytest
 from attrs import frozen
 
 from primus_core.experiment import Value
+from tests.forked.ranks import Outcome
 from tests.megatron.layouts import CP2, DISTRIBUTED, EP2, OVERLAPPED, PP2, SP2, TP2, legal_plan
-from tests.megatron.ranks import Outcome, Ranks
+from tests.megatron.ranks import Ranks
 
 SAVED, LAST = 3, 12
 """The iteration of the checkpoint, by which the optimizer has a state, and the last one."""

@@ -22,9 +22,9 @@ from primus_core.data.samples import Samples
 from primus_core.experiment import Leaf, Origin, Value
 from primus_core.plan import Settings
 from primus_core.planning.datafiles import data_task
+from tests.forked.context import Rank
 from tests.megatron.ranks import Ranks, make_plan
 from tests.megatron.tokens import write_tokens
-from tests.megatron.zygote import Rank
 
 SPLITS = ("train", "valid", "test")
 

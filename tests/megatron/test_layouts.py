@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked.ranks import Outcome
 from tests.megatron.layouts import LAYOUTS, legal_plan
-from tests.megatron.ranks import Outcome, Ranks
+from tests.megatron.ranks import Ranks
 
 UNIFORM = 4.605
 """The loss of a guess among 100 tokens."""

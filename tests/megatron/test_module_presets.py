@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,11 @@ from primus_backend_megatron import host
 from primus_backend_megatron.host.schema import schema_for
 from primus_core import discovery
 from primus_core.experiment import Module
+from primus_core.parameters import portable
 from primus_core.plan import Translation
 from primus_core.resolve import resolve
 from tests.megatron.experiments import target_of
 
-PORTABLE = {row["name"] for row in json.loads(files("primus_core").joinpath("portable.json").read_text("utf-8"))}
 LIBRARY = schema_for("0.19.2").parameters
 EXPERIMENT = """
 work_group: team
@@ -56,7 +54,7 @@ def test_portable_presets_speak_portable_names(config: str, tmp_path: Path) -> N
     module, _ = translated(config, tmp_path)
     own = [name for name, leaf in module.params.items() if "primus_core/presets/modules" in leaf.origin.file]
     assert own
-    assert set(own) <= PORTABLE
+    assert set(own) <= portable().keys()
 
 
 def test_presets_repeat_no_default(tmp_path: Path) -> None:

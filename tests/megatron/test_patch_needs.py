@@ -14,7 +14,8 @@ from attrs import evolve, field, frozen
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_core.planning.patchorder import not_needed
-from tests.megatron.ranks import ENTRY, Outcome, Ranks, all_patches, make_plan, told
+from tests.forked.ranks import Outcome, told
+from tests.megatron.ranks import ENTRY, Ranks, all_patches, make_plan
 
 
 @frozen(kw_only=True)

@@ -14,7 +14,8 @@ from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.experiment import Value
-from tests.megatron.ranks import Outcome, Ranks
+from tests.forked.ranks import Outcome
+from tests.megatron.ranks import Ranks
 
 AUTO: dict[str, Value] = {"auto_continue_train": True}
 

@@ -15,45 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from primus_backend_megatron import host
 from primus_backend_megatron.checkpoints import NAMING, TRACKER
 from primus_backend_megatron.host.names import PATHS_READ
 from primus_core.checkpoints.folders import MARKER
 from primus_core.experiment import Value
-from primus_core.outcome import Finding, Where
-from primus_core.planning.settings import core_settings
-from tests.megatron.experiments import MOCK, plan_of, translate
+from primus_core.outcome import Where
+from tests.malice import Evil
+from tests.megatron.experiments import HOST, MOCK, plan_of, translate
 from tests.megatron.ranks import LLAMA, Ranks
+from tests.starting import Starting
 
 MODEL: dict[str, Value] = {**LLAMA, "override_opt_param_scheduler": True}
 
-
-def look(params: dict[str, Value], *, ranks: int = 1) -> list[Finding]:
-    """What the check of files finds."""
-    plan = plan_of(params, ranks=ranks)
-    assert plan.experiment
-    settings = core_settings(plan.experiment.modules["pre_trainer"])
-    return list(host.preflight_check(evolve(plan, settings=settings), Where.FILES))
-
-
-def one(params: dict[str, Value], *, ranks: int = 1) -> Finding:
-    (finding,) = look(params, ranks=ranks)
-    return finding
-
-
-def line(params: dict[str, Value], name: str) -> str:
-    return f"exp.yaml:{10 + list(params).index(name)}"
-
-
-def save(folder: Path, *steps: int) -> None:
-    """Empty checkpoints of ours that are whole."""
-    for step in steps:
-        NAMING.begin_saving(folder, step)
-        NAMING.folder(folder, step).mkdir()
-        NAMING.finish_saving(folder, step, {})
-        (folder / TRACKER).write_text(str(step))
+STARTING = Starting(host=HOST, naming=NAMING, tracker=TRACKER)
+look, one, line, save = STARTING.look, STARTING.one, STARTING.line, STARTING.save
 
 
 # Paths
@@ -331,14 +308,6 @@ def foreign(saved: Path, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "foreign/iter_0000002" / MARKER).unlink()
     yield tmp_path / "foreign"
     assert not (tmp_path / "canary").exists()
-
-
-class Evil:
-    def __init__(self, canary: Path) -> None:
-        self._canary = canary
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, (f"touch {self._canary}",)
 
 
 def test_malicious_metadata(foreign: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from primus_backend_megatron import host
 from primus_backend_megatron.host.cpu import RULES
@@ -22,7 +23,8 @@ from primus_core.hooks import check_translation
 from primus_core.plan import Accelerator, Adjusted, Layout, ModelShape, Translation
 from primus_core.planning.settings import core_schema
 from primus_core.resolve import resolve
-from tests.megatron.experiments import MOCK, TINY, experiment_of, module_of, target_of, translate
+from tests.experiments import experiment_of
+from tests.megatron.experiments import MOCK, TINY, module_of, target_of, translate
 
 
 def adjusted(translation: Translation, native: str) -> Adjusted:
@@ -51,7 +53,7 @@ def refusal(params: dict[str, Value], **more: Value) -> ConfigError:
 
 def test_another_framework_is_left_alone() -> None:
     """A module of another back end is not this one's to translate."""
-    module = module_of(TINY, framework="torchtitan")
+    module = evolve(module_of(TINY), framework="torchtitan")
     assert host.translate_config(experiment_of(module), module, target_of()) is None
 
 

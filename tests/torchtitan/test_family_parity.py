@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from primus_core.experiment import Value
+from tests.megatron import experiments as megatron
 from tests.megatron.ranks import Ranks as MegatronRanks
 from tests.torchtitan.experiments import MOCK
 from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE, NORMALIZED
 from tests.torchtitan.family_weights import write_weights
 from tests.torchtitan.ranks import Ranks
-from tests.torchtitan.test_parity import GRAD_NORM, LOSS, difference, from_folder, megatron_plan
+from tests.torchtitan.test_parity import GRAD_NORM, LOSS, difference, from_folder
 
 STEPS, ROWS = 6, 256
 TRAINING: dict[str, Value] = {
@@ -47,7 +48,7 @@ def test_both_back_ends_train_a_family_alike(
     params = {**TRAINING, **MODELS[name]}
     weights = write_weights(tmp_path / "hf", params, ROWS)
     theirs = megatron_ranks.start(
-        megatron_plan(params, 1, tmp_path / "megatron"),
+        megatron.plan_of(params, workspace=str(tmp_path / "megatron")),
         tmp_path / "megatron",
         entry="tests.torchtitan.family_weights:megatron",
         prepared={"weights": {"folder": str(weights)}},

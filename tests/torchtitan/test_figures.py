@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from primus_backend_megatron.host import translate_config as megatron
 from primus_backend_torchtitan.architecture import DEFAULTS
 from primus_backend_torchtitan.flops import flops_per_token
 from primus_core.experiment import Value
-from tests.megatron.experiments import experiment_of, module_of, target_of
+from tests.megatron import experiments as megatron
 from tests.megatron.ranks import with_defaults
 from tests.torchtitan.experiments import MOCK, translate
 
@@ -65,9 +64,7 @@ def theirs() -> Callable[..., float]:
 def test_floating_point_operations_are_counted_as_megatron_does(name: str, theirs: Callable[..., float]) -> None:
     """A row's `tflops` of either back end stands for the same work."""
     params = {key: value for key, value in {**MOCK, **MODELS[name]}.items() if value != "unset"}
-    module = module_of(params)
-    translation = megatron(experiment_of(module), module, target_of("cpu", 1))
-    assert translation
+    translation = megatron.translate(params)
     assert translation.model
     args = Namespace(**with_defaults(translation.native))
     args.padded_vocab_size = translation.model.vocabulary

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from primus_core.experiment import Value
-from tests.megatron.ranks import Outcome
+from tests.forked.ranks import Outcome
 from tests.torchtitan.layouts import HALF_WAY, LAYOUTS, Layout, legal_plan
 from tests.torchtitan.ranks import Ranks
 

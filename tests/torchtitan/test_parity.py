@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from primus_backend_megatron import host as megatron_host
 from primus_core.experiment import Value
-from primus_core.plan import RunPlan, Settings
-from primus_core.planning.make import Request, make_plan
+from tests.forked.ranks import Outcome
 from tests.megatron import experiments as megatron
-from tests.megatron.ranks import Outcome
 from tests.megatron.ranks import Ranks as MegatronRanks
 from tests.torchtitan.parity import STEPS, TRAINING, WORDS, write_documents, write_weights
 from tests.torchtitan.ranks import Ranks
@@ -72,7 +69,7 @@ class Runs:
     def megatron(self, name: str, params: dict[str, Value], ranks: int = 1) -> Outcome:
         if name not in self._done:
             folder = self._folder / name
-            plan = megatron_plan({**TRAINING, **params}, ranks, folder)
+            plan = megatron.plan_of({**TRAINING, **params}, ranks=ranks, workspace=str(folder))
             entry = "tests.torchtitan.parity:megatron"
             self._done[name] = self._megatron.start(plan, folder, entry=entry, prepared=self._prepared).check()
         return self._done[name]
@@ -92,7 +89,7 @@ class Runs:
         """The learning rates of every case, by our formula and by Megatron."""
         prepared = {**self._prepared, "cases": {"cases": cases}}
         ours = self.torchtitan("our-rates", {}, entry="tests.torchtitan.parity:our_rates", prepared=prepared)
-        plan, folder = megatron_plan(TRAINING, 1, self._folder), self._folder / "their-rates"
+        plan, folder = megatron.plan_of(TRAINING, workspace=str(self._folder)), self._folder / "their-rates"
         theirs = self._megatron.start(plan, folder, entry="tests.torchtitan.parity:megatron_rates", prepared=prepared)
         return ours.result(), theirs.check().result()
 
@@ -109,21 +106,6 @@ class Runs:
 def runs(titan_ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     with MegatronRanks() as other:
         yield Runs(titan_ranks, other, tmp_path_factory.mktemp("parity"))
-
-
-def megatron_plan(params: dict[str, Value], ranks: int, workspace: Path) -> RunPlan:
-    module = megatron.module_of(params)
-    experiment, target = megatron.experiment_of(module, str(workspace)), megatron.target_of("cpu", ranks)
-    return make_plan(
-        experiment,
-        module,
-        target=target,
-        settings=Settings(values={}),
-        translation=megatron_host.translate_config(experiment, module, target),
-        prepare=(),
-        request=Request(launcher="single", run_id="run"),
-        distributions={},
-    )
 
 
 def from_folder(folder: Path) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from primus_backend_torchtitan.patch_plan import plan_patches
 from primus_core.plan import PatchSpec
-from tests.megatron.ranks import Outcome, told
+from tests.forked.ranks import Outcome, told
 from tests.torchtitan.experiments import MOCK, plan_of, target_of
 from tests.torchtitan.ranks import Ranks
 

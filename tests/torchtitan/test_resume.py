@@ -14,7 +14,7 @@ from primus_core.checkpoints.folders import MARKER, Checkpoint
 from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.experiment import Value
-from tests.megatron.ranks import Outcome
+from tests.forked.ranks import Outcome
 from tests.torchtitan.ranks import Ranks
 
 AUTO: dict[str, Value] = {"auto_continue_train": True}

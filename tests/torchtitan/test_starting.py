@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import shutil
 import subprocess
@@ -10,44 +9,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
-from primus_backend_torchtitan import host
 from primus_backend_torchtitan.checkpoints import NAMING, TITAN
 from primus_core.checkpoints.choosing import fresh_start
 from primus_core.checkpoints.folders import MARKER
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
-from primus_core.outcome import Finding, Where
-from primus_core.planning.settings import core_settings
-from tests.torchtitan.experiments import MOCK, plan_of
+from tests.malice import Evil
+from tests.starting import Starting
+from tests.torchtitan.experiments import HOST, MOCK, plan_of
 from tests.torchtitan.families import FAMILIES
 from tests.torchtitan.ranks import Ranks
 
-
-def look(params: dict[str, Value], *, ranks: int = 1) -> list[Finding]:
-    """What the check of files finds."""
-    plan = plan_of({**MOCK, **params}, ranks=ranks)
-    assert plan.experiment
-    settings = core_settings(plan.experiment.modules["pre_trainer"])
-    return list(host.preflight_check(evolve(plan, settings=settings), Where.FILES))
-
-
-def one(params: dict[str, Value], *, ranks: int = 1) -> Finding:
-    (finding,) = look(params, ranks=ranks)
-    return finding
-
-
-def line(params: dict[str, Value], name: str) -> str:
-    return f"exp.yaml:{10 + list({**MOCK, **params}).index(name)}"
-
-
-def save(folder: Path, *steps: int) -> None:
-    """Empty checkpoints of ours that are whole."""
-    for step in steps:
-        NAMING.begin_saving(folder, step)
-        NAMING.folder(folder, step).mkdir()
-        NAMING.finish_saving(folder, step, {})
+STARTING = Starting(host=HOST, naming=NAMING, params=MOCK)
+look, one, line, save = STARTING.look, STARTING.one, STARTING.line, STARTING.save
 
 
 # Which checkpoint
@@ -209,14 +184,6 @@ def test_a_checkpoint_of_every_family_fits_its_model(name: str, titan_ranks: Ran
     assert look({**OTHERS[name], **load}) == []
     if name in FAMILIES:
         assert {finding.check for finding in look(load)} == {"torchtitan.checkpoint-model"}
-
-
-class Evil:
-    def __init__(self, canary: Path) -> None:
-        self._canary = canary
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, (f"touch {self._canary}",)
 
 
 def test_malicious_metadata(saved: Path, tmp_path: Path) -> None:

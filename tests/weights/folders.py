@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from primus_backend_megatron import host as megatron_host
-from primus_backend_torchtitan import host as titan_host
 from primus_core.experiment import Value
-from primus_core.plan import RunPlan, Settings
-from primus_core.planning.make import Request, make_plan
+from primus_core.plan import RunPlan
 from primus_core.weights import huggingface
 from primus_core.weights.architecture import Dense, dense
-from tests.megatron import experiments
+from tests.megatron import experiments as megatron
+from tests.torchtitan import experiments as torchtitan
 
 Params = dict[str, Value]
 BOTH = ("megatron", "torchtitan")
@@ -113,22 +111,8 @@ def read_tensors(folder: Path) -> dict[str, Any]:
 
 
 def plan_of(framework: str, params: Params, world: int, workspace: Path, settings: Params) -> RunPlan:
-    host = megatron_host if framework == "megatron" else titan_host
-    module = experiments.module_of(params, framework=framework)
-    experiment = experiments.experiment_of(module, str(workspace))
-    version = experiments.VERSION if framework == "megatron" else "0.3.0"
-    target = experiments.target_of("cpu", world, version)
-    translation = host.translate_config(experiment, module, target)
-    return make_plan(
-        experiment,
-        module,
-        target=target,
-        settings=Settings(values=settings),
-        translation=translation,
-        prepare=(),
-        request=Request(launcher="single", run_id="run"),
-        distributions={},
-    )
+    host = megatron.HOST if framework == "megatron" else torchtitan.HOST
+    return host.plan_of(params, ranks=world, workspace=str(workspace), settings=settings)
 
 
 def begun(kind: str, weights: Path, **params: Value) -> Params:

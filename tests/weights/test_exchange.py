@@ -15,7 +15,7 @@ from primus_core.codec import to_json
 from primus_core.experiment import Value
 from primus_core.files import write_atomic
 from primus_core.rundir import RunDir
-from tests.megatron.ranks import Outcome
+from tests.forked.ranks import Outcome, Ranks
 from tests.megatron.ranks import Ranks as MegatronRanks
 from tests.torchtitan.ranks import Ranks as TitanRanks
 from tests.weights.folders import BOTH, FROZEN, KINDS, Params, begun, plan_of, read_tensors, write_folder
@@ -56,7 +56,7 @@ class Backend:
     """One back end, and the process that forks its ranks."""
 
     name: str
-    ranks: MegatronRanks | TitanRanks
+    ranks: Ranks
 
     def train(
         self, folder: Path, params: Params, *, world: int = 1, kill: str | None = None, **settings: Value
