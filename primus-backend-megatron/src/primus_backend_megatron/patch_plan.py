@@ -6,6 +6,8 @@ without it, and run ``tools/fingerprints.py megatron``, which records what the r
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from attrs import evolve
 
 from primus_backend_megatron.patch_table import CPU_MEGATRON, CPU_TORCH, EVERYWHERE, PYTHON
@@ -23,7 +25,7 @@ def plan_patches(target: Target, values: Values | None = None) -> tuple[PatchSpe
         values: Megatron's parameters, which decide what is needed; None: everything that any experiment may need.
     """
     cpu = target.accelerator == "cpu"
-    table = Table.of(__package__, values)
+    table = Table.of(Path(__file__).parent, values)
     early = [evolve(spec, python="<3.12") for spec in table.specs(PYTHON)]
     early += [evolve(spec, when=("cpu",)) for spec in table.specs(CPU_TORCH if cpu else ())]
     before = tuple(spec.id for spec in early)

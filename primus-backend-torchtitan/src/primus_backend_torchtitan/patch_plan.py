@@ -6,6 +6,8 @@ wrong without it, and run ``tools/fingerprints.py torchtitan``, which records wh
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from attrs import evolve
 
 from primus_backend_torchtitan.patch_table import CPU_EARLY, CPU_TITAN, EVERYWHERE, EVERYWHERE_LATE
@@ -23,7 +25,7 @@ def plan_patches(target: Target, values: Values | None = None) -> tuple[PatchSpe
         values: TorchTitan's parameters, which decide what is needed; None: everything that any experiment may need.
     """
     cpu = target.accelerator == "cpu"
-    table = Table.of(__package__, values)
+    table = Table.of(Path(__file__).parent, values)
     early = [evolve(spec, when=("cpu",)) for spec in table.specs(CPU_EARLY if cpu else ())]
     early += table.specs(EVERYWHERE)
     before = tuple(spec.id for spec in early)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from attrs import frozen
 
@@ -13,30 +13,31 @@ from primus_backend_megatron.host.schema import LIBRARY, schema_for
 from primus_core.discovery import installed_version
 from primus_core.experiment import Leaf, Module, Value
 from primus_core.outcome import Finding
-from primus_core.parameters import ForeignKey, ForeignKeys, Schema, load_foreign, portable
+from primus_core.parameters import ForeignKey, ForeignTable, Schema, load_foreign, portable
 from primus_core.parameters.foreign import asks, foreign_key, is_off
 from primus_core.plan import RunPlan
 
+_TABLE = Path(__file__).parent.parent / "foreign.json"
 _LINEAR_ATTENTION = "flash-linear-attention"
 
 
 @cache
-def foreign_keys() -> ForeignKeys:
+def foreign_keys() -> ForeignTable:
     """The reviewed table, by name."""
-    return load_foreign(files("primus_backend_megatron").joinpath("foreign.json").read_text(encoding="utf-8"))
+    return load_foreign(_TABLE.read_text(encoding="utf-8"))
 
 
 @cache
 def portable_keys() -> Mapping[str, str]:
     """Megatron's name of each portable parameter: the same, but for those that are aliases here."""
-    aliases = {name: key.native for name, key in foreign_keys().items() if key.fate == "alias"}
+    aliases = {name: foreign_keys()[name].native for name in foreign_keys().of_fate("alias")}
     return {name: aliases.get(name, name) for name in portable()}
 
 
 @cache
 def names_left_out() -> frozenset[str]:
     """The parameters that reach no library."""
-    return frozenset(name for name, key in foreign_keys().items() if key.fate != "needs")
+    return frozenset(foreign_keys()).difference(_wishes())
 
 
 def foreign_row(path: str, schema: Schema) -> ForeignKey | None:
@@ -89,7 +90,7 @@ def _requests(params: Mapping[str, Leaf], schema: Schema) -> Iterator[_Request]:
 @cache
 def _wishes() -> frozenset[str]:
     """The parameters that may ask for what there is not."""
-    return frozenset(name for name, key in foreign_keys().items() if key.fate == "needs")
+    return frozenset(foreign_keys().of_fate("needs"))
 
 
 def _linear_attention(native: Mapping[str, Value], params: Mapping[str, Leaf]) -> Iterator[_Request]:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from attrs import evolve
 
+import primus_core
 from primus_backend_torchtitan.host.portable import ARCHITECTURE
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf
 from primus_core.parameters import nearest
 from primus_core.resolve import preset_parameters
 
+_PACKAGE = Path(__file__).parent.parent
 NAMES = ("model.name", "model.flavor")
 
 
 @cache
 def flavors() -> Mapping[str, Mapping[str, str]]:
     """The preset of each flavor, by name of the model."""
-    text = files("primus_backend_torchtitan").joinpath("flavors.json").read_text(encoding="utf-8")
+    text = (_PACKAGE / "flavors.json").read_text(encoding="utf-8")
     found: Mapping[str, Mapping[str, str]] = json.loads(text)
     return found
 
@@ -78,6 +80,6 @@ def _half(named: str, leaf: Leaf) -> ConfigError:
 @cache
 def _architecture(preset: str) -> Mapping[str, Leaf]:
     """What a preset says of the architecture, by portable name."""
-    folders = [str(files(package).joinpath("presets")) for package in ("primus_backend_torchtitan", "primus_core")]
+    folders = [str(package / "presets") for package in (_PACKAGE, Path(primus_core.__file__).parent)]
     found = preset_parameters(config="pre_trainer.yaml", model=preset, env={}, folders=folders, cwd=folders[0])
     return {name: found[name] for name in ARCHITECTURE if name in found}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from attrs import define, field
 
@@ -13,18 +13,19 @@ from primus_backend_torchtitan.sections import FORMER_CONVERTERS
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Leaf, Module, Value
 from primus_core.outcome import Finding
-from primus_core.parameters import ForeignKey, ForeignKeys, load_foreign
+from primus_core.parameters import ForeignKey, ForeignTable, load_foreign
 from primus_core.parameters.foreign import asks, foreign_key, is_off, unused
 from primus_core.plan import Adjusted, Mapped, RunPlan, Unused
 from primus_core.planning.places import at_their_places, parameters_have
 
+_TABLE = Path(__file__).parent.parent / "foreign.json"
 _OWN_FILES: tuple[Layer, ...] = ("file", "extends", "overrides", "command line")
 
 
 @cache
-def foreign_keys() -> ForeignKeys:
+def foreign_keys() -> ForeignTable:
     """The reviewed table, by name."""
-    return load_foreign(files("primus_backend_torchtitan").joinpath("foreign.json").read_text(encoding="utf-8"))
+    return load_foreign(_TABLE.read_text(encoding="utf-8"))
 
 
 @define

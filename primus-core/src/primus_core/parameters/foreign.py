@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from attrs import frozen
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Leaf, Value
 from primus_core.parameters.checking import owner_of
+from primus_core.parameters.rows import Row, Rows
 from primus_core.plan import Unused
 
 Fate = Literal["alias", "read", "inactive", "gone", "needs"]
@@ -24,6 +25,7 @@ Fate = Literal["alias", "read", "inactive", "gone", "needs"]
   also be about a parameter that the library has.
 """
 
+_FATES = frozenset(get_args(Fate))
 _OFF = ("", "0", "0.0", "false", "none", "null")
 _OWN_FILES: tuple[Layer, ...] = ("file", "extends", "overrides", "command line")
 """Layers that a user can change. Presets are not among them."""
@@ -59,7 +61,15 @@ ForeignKeys = Mapping[str, ForeignKey]
 """The rows by name."""
 
 
-def load_foreign(text: str) -> ForeignKeys:
+class ForeignTable(Rows[ForeignKey]):
+    """A back end's rows by name."""
+
+    def of_fate(self, fate: Fate) -> tuple[str, ...]:
+        """The names that have one fate."""
+        return tuple(name for name, row in self.raw.items() if row["fate"] == fate)
+
+
+def load_foreign(text: str) -> ForeignTable:
     """Read a table: ``[{"name", "fate", "why", ...}, ...]``, one row for each name.
 
     Several names that share a row are written as ``{"names": [...], ...}``.
@@ -67,24 +77,28 @@ def load_foreign(text: str) -> ForeignKeys:
     Raises:
         ValueError: the file is no such table. It ships with a package, so this is a packaging fault.
     """
-    rows: dict[str, ForeignKey] = {}
+    rows: dict[str, Row] = {}
     for row in json.loads(text):
-        names = row.pop("names", None) or [row.pop("name")]
-        for name in names:
+        for name in row.pop("names", None) or [row.pop("name")]:
             if name in rows:
                 raise ValueError(f"{name} has two rows")
-            rows[name] = _key(name, row)
-    return rows
+            if row.get("fate") not in _FATES:
+                raise ValueError(f"{name}: unknown fate {row.get('fate')!r}")
+            rows[name] = row
+    return ForeignTable(rows, _key)
 
 
-def _key(name: str, row: Mapping[str, Value]) -> ForeignKey:
+def _key(name: str, row: Row) -> ForeignKey:
     harmless = row.get("harmless")
-    fields = {field: str(row[field]) for field in row if field not in ("fate", "harmless")}
-    for fate in get_args(Fate):
-        if row.get("fate") == fate:
-            values = tuple(harmless) if isinstance(harmless, list) else None
-            return ForeignKey(name=name, fate=fate, harmless=values, **fields)
-    raise ValueError(f"{name}: unknown fate {row.get('fate')!r}")
+    return ForeignKey(
+        name=name,
+        fate=cast(Fate, row["fate"]),
+        why=str(row["why"]),
+        native=str(row.get("native", "")),
+        harmless=tuple(harmless) if isinstance(harmless, list) else None,
+        part_of=str(row.get("part_of", "")),
+        remedy=str(row.get("remedy", "")),
+    )
 
 
 def foreign_key(path: str, keys: ForeignKeys) -> ForeignKey | None:

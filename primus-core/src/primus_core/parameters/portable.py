@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+from primus_core.parameters.rows import Row, Rows
 from primus_core.parameters.schema import Parameter, Type
 
 
@@ -15,9 +16,9 @@ from primus_core.parameters.schema import Parameter, Type
 def portable() -> Mapping[str, Parameter]:
     """The portable parameters by name, in the order of their table; null leaves the library's default."""
     rows = json.loads((Path(__file__).parent.parent / "portable.json").read_text(encoding="utf-8"))
-    return {row["name"]: _parameter(row) for row in rows}
+    return Rows({row["name"]: row for row in rows}, _parameter)
 
 
-def _parameter(row: Mapping[str, str]) -> Parameter:
+def _parameter(name: str, row: Row) -> Parameter:
     unit = f" Unit: {row['unit']}." if row["unit"] else ""
-    return Parameter(name=row["name"], type=cast(Type, row["type"]), nullable=True, help=row["meaning"] + unit)
+    return Parameter(name=name, type=cast(Type, row["type"]), nullable=True, help=f"{row['meaning']}{unit}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, cast, get_args
 
 from attrs import field, frozen
 
 from primus_core.experiment import Value
+from primus_core.parameters.rows import Row, Rows
 
 Type = Literal["bool", "int", "float", "str", "list[int]", "list[float]", "list[str]", "list[any]", "map", "any"]
 
@@ -69,7 +70,7 @@ def load_schema(
     for name, row in rows.items():
         if row.get("type") not in _TYPES:
             raise ValueError(f"parameter {name}: unknown type {row.get('type')!r}")
-    return Schema(library=content["library"], version=content["version"], parameters=_Rows(rows))
+    return Schema(library=content["library"], version=content["version"], parameters=Rows(rows, _parameter))
 
 
 def render_schema(content: Mapping[str, Any]) -> str:
@@ -86,29 +87,7 @@ def render_schema(content: Mapping[str, Any]) -> str:
     return f'{{\n{head}  "parameters": {{\n{rows}\n  }}\n}}\n'
 
 
-class _Rows(Mapping[str, Parameter]):
-    """The rows of a schema file. An experiment names few parameters of a library: each is made when asked for."""
-
-    def __init__(self, rows: Mapping[str, Mapping[str, Value]]) -> None:
-        self._rows = rows
-        self._made: dict[str, Parameter] = {}
-
-    def __getitem__(self, name: str) -> Parameter:
-        if name not in self._made:
-            self._made[name] = _parameter(name, self._rows[name])
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-def _parameter(name: str, row: Mapping[str, Value]) -> Parameter:
+def _parameter(name: str, row: Row) -> Parameter:
     default = row.get("default")
     return Parameter(
         name=name,

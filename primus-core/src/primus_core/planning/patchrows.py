@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Protocol
 
 from attrs import frozen
@@ -69,9 +69,9 @@ class Table:
     """What decides which rows are needed; None: all that any experiment may need."""
 
     @classmethod
-    def of(cls, package: str, values: Values | None) -> Table:
-        """With the fingerprints that a back end's package ships."""
-        return cls(json.loads(files(package).joinpath(FINGERPRINTS).read_text(encoding="utf-8")), values)
+    def of(cls, folder: Path, values: Values | None) -> Table:
+        """With the fingerprints that lie in the folder of a back end's package."""
+        return cls(json.loads((folder / FINGERPRINTS).read_text(encoding="utf-8")), values)
 
     def specs(self, rows: Iterable[Row]) -> list[PatchSpec]:
         """The patches of those rows that are needed."""
