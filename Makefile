@@ -47,9 +47,10 @@ lint: $(VENV)/.tested
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.tested
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not cluster" --numprocesses 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow and not cluster" --numprocesses 2 --dist worksteal
 
 test-cluster: $(VENV)/.tested
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not cluster" --numprocesses 2 --dist loadfile
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
 
 # figures of this machine; not part of the tests

@@ -71,6 +71,7 @@ def test_a_healthy_plugin_passes(contract: type[PluginContract], kit: Kit) -> No
             kit.run(healthy, name.removeprefix("test_"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[f"{case[0].__name__}: {case[1]}" for case in CASES])
 def test_a_broken_promise_fails_its_test(case: Case, kit: Kit) -> None:
     """One change to the healthy plugin, and the test of what it breaks fails and says why."""

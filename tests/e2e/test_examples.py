@@ -28,7 +28,7 @@ def test_an_example_plans(primus: Primus, workspace: Path, example: Path, framew
     assert not workspace.exists()
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("name", ["qwen3-moe-tiny", "deepseek-v3-tiny"])
 def test_an_example_learns(primus: Primus, workspace: Path, name: str, framework: str) -> None:

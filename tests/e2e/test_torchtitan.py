@@ -94,7 +94,7 @@ def training(workspace: Path, folder: Path, *words: str) -> Iterator[subprocess.
             raise
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_resume_after_sigkill_is_bit_equal(primus: Primus, workspace: Path, tmp_path: Path) -> None:
     """A run killed between two saves continues from the last complete one with the very losses of an unbroken run."""
     words = (*TITAN, "train_iters=24")  # enough to be killed in time, however busy the machine is
@@ -113,7 +113,7 @@ def test_resume_after_sigkill_is_bit_equal(primus: Primus, workspace: Path, tmp_
     assert losses(other) == unbroken
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_a_pipeline_shows_the_loss_of_its_last_stage(primus: Primus, workspace: Path) -> None:
     """On the console and in the log of every rank, of training and validation: never the -1 of the other stages."""
     done = primus("run", EXAMPLE, *TITAN, *PIPELINE, timeout=300)
@@ -134,7 +134,7 @@ def test_a_pipeline_shows_the_loss_of_its_last_stage(primus: Primus, workspace: 
         assert f"loss {shown} at iteration 2" in log
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_killed_rank_is_named(workspace: Path, tmp_path: Path) -> None:
     """A rank that is killed ends the run with exit 3; the screen names it, and no process stays."""
     with training(workspace, tmp_path, *TITAN, "train_iters=100000", "save_interval=null") as process:
@@ -147,7 +147,7 @@ def test_killed_rank_is_named(workspace: Path, tmp_path: Path) -> None:
     no_process_left(workspace)
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process(workspace: Path, tmp_path: Path) -> None:
     """Ctrl-C ends every process of the run, and the shell sees that it was interrupted."""
     with training(workspace, tmp_path, *TITAN, "train_iters=100000", "save_interval=null") as process:
@@ -158,7 +158,7 @@ def test_ctrl_c_leaves_no_process(workspace: Path, tmp_path: Path) -> None:
     no_process_left(workspace)
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["megatron", "torchtitan"])
 def test_a_loss_that_is_no_number_ends_the_run(framework: str, primus: Primus, workspace: Path) -> None:
     """With either back end exit 3, and rank, phase and iteration on the screen and in the report."""

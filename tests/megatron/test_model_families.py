@@ -80,7 +80,7 @@ QUICK = ("llama4_17B128E", "deepseek_v3", "glm4_7")
 
 
 @pytest.mark.parametrize(
-    "model", [pytest.param(one, marks=() if one in QUICK else pytest.mark.cluster) for one in FAMILIES]
+    "model", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in FAMILIES]
 )
 def test_megatron_builds_what_the_preset_says(model: str, ranks: Ranks, tmp_path: Path) -> None:
     """A family's model in small has the parameters that its sizes imply, and learns."""

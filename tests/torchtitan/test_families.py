@@ -61,7 +61,7 @@ def test_experts_on_two_ranks_give_the_losses_of_one_process(titan_ranks: Ranks,
     assert both.losses() == pytest.approx(alone.losses(), rel=2e-6)
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "layout"),
     [
@@ -83,7 +83,7 @@ def test_a_family_learns_in_every_layout(titan_ranks: Ranks, tmp_path: Path, fam
     assert both.losses() == pytest.approx(alone.losses(), rel=2e-6)
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_experts_train_with_recomputation_in_bfloat16(titan_ranks: Ranks, tmp_path: Path) -> None:
     """Computing a layer twice changes nothing, the balance of experts included."""
     shared: dict[str, Value] = {**DEEPSEEK, "bf16": True}

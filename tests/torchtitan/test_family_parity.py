@@ -39,7 +39,7 @@ def megatron_ranks() -> Iterator[MegatronRanks]:
         yield started
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_both_back_ends_train_a_family_alike(
     titan_ranks: Ranks, megatron_ranks: MegatronRanks, tmp_path: Path, name: str

@@ -26,7 +26,7 @@ ROUNDING = 2e-5
 def those(wanted: Callable[[Layout], object]) -> list[Any]:
     """Some of the layouts, as parameters of a test."""
     return [
-        pytest.param(name, marks=[pytest.mark.cluster] if layout.slow else [])
+        pytest.param(name, marks=[pytest.mark.slow] if layout.slow else [])
         for name, layout in LAYOUTS.items()
         if wanted(layout)
     ]
@@ -108,7 +108,7 @@ def test_a_pipeline_shows_its_loss_wherever_its_last_stage_is(runs: Runs, name: 
     assert None not in runs.of(name).losses(-1)
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 def test_bf16_is_in_force(runs: Runs) -> None:
     """It changes the losses, and hardly."""
     rounded, plain = the_loss(runs.of("bf16")), the_loss(runs.of("one process"))

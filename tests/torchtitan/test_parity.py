@@ -135,7 +135,7 @@ def validations(outcome: Outcome) -> list[str]:
     return [line["text"] for line in outcome.of("notice", -1) if line["topic"] == "validation"]
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, pytest.param("ddp", marks=pytest.mark.cluster)])
+@pytest.mark.parametrize("layout", [*LAYOUTS, pytest.param("ddp", marks=pytest.mark.slow)])
 def test_both_back_ends_train_alike(runs: Runs, layout: str) -> None:
     """Twenty steps of warm-up, decay, weight decay, clipping and document masks differ by rounding, in every layout."""
     portable, own, ranks = {**LAYOUTS, "ddp": ({}, DDP, 2)}[layout]

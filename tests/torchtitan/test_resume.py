@@ -126,7 +126,7 @@ def test_an_explicit_load_without_a_checkpoint_is_an_error(titan_ranks: Ranks, t
     assert not outcome.rows()
 
 
-@pytest.mark.parametrize("mode", ["disabled", pytest.param("async", marks=pytest.mark.cluster)])
+@pytest.mark.parametrize("mode", ["disabled", pytest.param("async", marks=pytest.mark.slow)])
 def test_the_latest_checkpoints_alone_are_kept_on_request(titan_ranks: Ranks, tmp_path: Path, mode: str) -> None:
     """Of those of this run and of earlier ones the two that were written last stay, each whole, however it is saved."""
     folder = tmp_path / "checkpoints"

@@ -172,7 +172,7 @@ OTHERS: dict[str, dict[str, Value]] = {
 }
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_checkpoint_of_every_family_fits_its_model(name: str, titan_ranks: Ranks, tmp_path: Path) -> None:
     """By the names that TorchTitan gives their weights; and where a part of the model is another, it does not."""

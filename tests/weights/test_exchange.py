@@ -101,7 +101,7 @@ SOON = {("torchtitan", "llama")}
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [
-        pytest.param(name, kind, marks=[] if (name, kind) in SOON else [pytest.mark.cluster])
+        pytest.param(name, kind, marks=[] if (name, kind) in SOON else [pytest.mark.slow])
         for name in BOTH
         for kind in KINDS
     ],
@@ -140,7 +140,7 @@ SOON_DIVIDED = ("megatron tensor",)
     ("backend", "layout", "kind"),
     [
         pytest.param(
-            name, layout, kind, marks=[] if kind == "qwen2" and layout in SOON_DIVIDED else [pytest.mark.cluster]
+            name, layout, kind, marks=[] if kind == "qwen2" and layout in SOON_DIVIDED else [pytest.mark.slow]
         )
         for layout, (name, _) in LAYOUTS.items()
         for kind in ("qwen2", "qwen3")
@@ -164,7 +164,7 @@ def test_weights_that_nothing_changes_come_out_bit_for_bit(
     assert all((exported[name] == given[name]).all() for name in given)
 
 
-@pytest.mark.cluster
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BOTH, indirect=True)
 def test_a_run_goes_on_from_its_own_checkpoint(backend: Backend, tmp_path: Path) -> None:
     """A run that began from a folder, and was cut off after two iterations, gives the losses of one that was not."""
