@@ -13,6 +13,7 @@ from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode
 from primus_core.files import write_atomic
+from primus_core.lock import ExperimentLock
 from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
 from primus_core.plan import Process, RunPlan
@@ -32,9 +33,12 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     if args.dry_run:
         say(_dry_run(args, prepared))
         return ExitCode.OK
-    say(_headline(prepared.plan))
-    _write(prepared)
-    return _start(prepared)
+    with ExperimentLock(RunDir(Path(prepared.plan.run_dir))) as lock:
+        say(_headline(prepared.plan))
+        if gone := lock.left_behind:
+            complain(f"warning: the lock of run {gone.run_id} is taken over: its process is gone\n", env)
+        _write(prepared)
+        return _start(prepared)
 
 
 def _write(prepared: Prepared) -> None:
