@@ -11,7 +11,7 @@ from primus_core.experiment import Leaf, Module, Value
 from primus_core.parameters import Schema, check, load_schema, owner_of
 from primus_core.plan import Settings
 
-_SIZES = ("log_max_bytes", "log_backups")
+_SMALLEST = {"log_max_bytes": 0, "log_backups": 0, "keep_last_checkpoints": 1, "keep_every_checkpoint": 1}
 
 
 @cache
@@ -24,20 +24,20 @@ def core_settings(module: Module) -> Settings:
     """Defaults and what the module sets.
 
     Raises:
-        ConfigError: a value has the wrong type, a size is below zero, or a parameter that is no map has entries;
+        ConfigError: a value has the wrong type, a number is too small, or a parameter that is no map has entries;
             names file and line.
     """
     schema = core_schema()
     own: Mapping[str, Leaf] = {key: leaf for key, leaf in module.params.items() if owner_of(key, schema.parameters)}
     values, errors = check(own, schema)
-    raise_all([*errors, *_below_zero(values, own)])
+    raise_all([*errors, *_too_small(values, own)])
     defaults = {name: parameter.default for name, parameter in schema.parameters.items()}
     return Settings(values={**defaults, **values})
 
 
-def _below_zero(values: Mapping[str, Value], own: Mapping[str, Leaf]) -> Iterator[ConfigError]:
-    for name in _SIZES:
+def _too_small(values: Mapping[str, Value], own: Mapping[str, Leaf]) -> Iterator[ConfigError]:
+    for name, smallest in _SMALLEST.items():
         number = values.get(name)
-        if isinstance(number, int) and number < 0:
+        if isinstance(number, int) and number < smallest:
             where = str(own[name].origin)
-            yield ConfigError(f"`{name}` is {number}", where=where, remedy="Use 0 or more.")
+            yield ConfigError(f"`{name}` is {number}", where=where, remedy=f"Use {smallest} or more.")
