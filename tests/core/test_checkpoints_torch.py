@@ -10,7 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
+from primus_core.checkpoints.contents import Stored
 from primus_core.checkpoints.dcp import METADATA, is_dcp, read_metadata, read_object
 from primus_core.checkpoints.faults import Forbidden, Unknown, Unreadable
 from primus_core.checkpoints.pickles import Allowed
@@ -164,17 +166,19 @@ SIDECAR = Sidecar(
     distributed_optimizer=None,
     tokens=1 << 40,
     facts={"num_layers": 2},
-    files=(".metadata", "__0_0.distcp"),
+    files={".metadata": Stored(5, "ab"), "__0_0.distcp": Stored(1 << 40, "cd")},
     tensors={"w": Tensor((2, 3), "bfloat16"), "scalar": Tensor((), "float32")},
 )
 
 
 def test_a_sidecar_comes_back(tmp_path: Path) -> None:
-    """What is written is read; there is none in a folder without, nor in one of an earlier or later layout."""
+    """What is written is read; there is none in a folder without, nor in one of a later layout."""
     path = tmp_path / "primus.json"
     assert read_sidecar(path) is None
     path.write_text(to_text(as_mapping(SIDECAR)))
     assert read_sidecar(path) == SIDECAR
+    path.write_text(to_text({**as_mapping(SIDECAR), "schema": 1, "files": [".metadata"]}))  # as it was before
+    assert read_sidecar(path) == evolve(SIDECAR, files={".metadata": Stored(0)})
     path.write_text(to_text({**as_mapping(SIDECAR), "schema": 99}))
     assert read_sidecar(path) is None
 

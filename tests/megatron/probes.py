@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import io
 import logging
@@ -235,24 +234,20 @@ def marks_in_background(plan: RunPlan, rank: RankContext) -> bool:
     args.async_save = True
     NAMING.begin_saving(args.save, 7)
     NAMING.folder(args.save, 7).mkdir(parents=True)
-    CURRENT.set(Session(plan=plan, rank=rank, unfinished_saves=[7]))
+    CURRENT.set(session := Session(plan=plan, rank=rank, unfinished_saves=[7]))
     maybe_finalize_async_save()
+    if session.saver:
+        session.saver.wait()
     return NAMING.is_whole(args.save, 7)
 
 
 def deletes(plan: RunPlan, rank: RankContext) -> bool:
-    """Whether a checkpoint is still taken for whole after its deletion was interrupted."""
+    """Whether a checkpoint is still there when Megatron would have it deleted, before the next one is whole."""
     from megatron.training.checkpointing import _async_delete_checkpoint_impl
-
-    def interrupt(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "shutil.rmtree":
-            raise KeyboardInterrupt
 
     save = str(_native(plan)["save"])
     NAMING.finish_saving(save, 7, {})
-    sys.addaudithook(interrupt)
-    with contextlib.suppress(KeyboardInterrupt):
-        _async_delete_checkpoint_impl(save, 7)
+    _async_delete_checkpoint_impl(save, 7)
     return NAMING.is_whole(save, 7)
 
 

@@ -110,7 +110,7 @@ PROBES: Mapping[str, Probe] = {
     "checkpoint-marker": _saving('"whole": \\[\\], "known": false'),
     "checkpoint-queue": _saving('"helpers": 1'),
     "checkpoint-marker-async": _probe("marks_in_background", "false", save="checkpoints", save_interval=1),
-    "checkpoint-unmark": _probe("deletes", "true", save="checkpoints"),
+    "checkpoint-keep": _probe("deletes", "false", save="checkpoints"),
     "optimizer-state-before-loading": _resuming(""),
     "optimizer-own-step-counts": _resuming('"iteration": 3, "loss"'),
     "optimizer-restore-states": _resuming(""),

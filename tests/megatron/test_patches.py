@@ -127,7 +127,7 @@ CONDITIONS: dict[str, tuple[dict[str, Value], set[str]]] = {
     "evaluation": ({"eval_iters": 1}, {"evaluation-loss", "evaluation-notice"}),
     "saving": ({"save": "checkpoints"}, {"checkpoint-marker", "checkpoint-queue"}),
     "saving in the background": ({"async_save": True}, {"checkpoint-marker-async"}),
-    "deletion": ({"save_retain_interval": 4}, {"checkpoint-unmark"}),
+    "deletion": ({"save_retain_interval": 4}, {"checkpoint-keep"}),
     "loading together": ({"ckpt_fully_parallel_load": True}, {"cpu-empty", "cpu-empty-like"}),
     "distributed optimizer": ({"use_distributed_optimizer": True}, _OPTIMIZER),
     "FSDP": ({"use_megatron_fsdp": True}, _OPTIMIZER),
@@ -160,4 +160,4 @@ def test_the_translation_decides_what_is_planned() -> None:
     """The host plans by the parameters as they are after its adjustments: a default folder for checkpoints is one."""
     ids = {spec.id for spec in translate({**MOCK, "num_experts": 4, "save_interval": 5}).patches}
     assert {"cpu-all-to-all", "checkpoint-marker"} < ids
-    assert not {"cpu-send", "optimizer-own-step-counts", "checkpoint-unmark"} & ids
+    assert not {"cpu-send", "optimizer-own-step-counts", "checkpoint-keep"} & ids

@@ -134,7 +134,7 @@ def _of_sidecar(sidecar: Sidecar, folder: Path) -> Facts:
         arguments=sidecar.facts,
         tensors=sidecar.tensors,
         step=sidecar.step,
-        lost=lost_files(folder, dict.fromkeys(sidecar.files, 0)),
+        lost=lost_files(folder, {name: stored.size for name, stored in sidecar.files.items()}),
     )
 
 

@@ -266,10 +266,10 @@ EVERYWHERE = (
         MEGATRON,
         [
             (
-                "checkpoint-unmark",
+                "checkpoint-keep",
                 "megatron.training.checkpointing:_async_delete_checkpoint_impl",
-                f"{_RANK}.saving:unmarking_delete",
-                "An old checkpoint whose deletion was interrupted could be taken for a whole one.",
+                f"{_RANK}.saving:keeping",
+                "Megatron deletes the checkpoint before the last one while that is not known to be whole.",
             ),
         ],
         DELETION,

@@ -83,5 +83,5 @@ def _of_sidecar(sidecar: Sidecar, folder: Path) -> Facts:
         position=True,
         arguments=sidecar.facts,
         tensors=sidecar.tensors,
-        lost=lost_files(folder, dict.fromkeys(sidecar.files, 0)),
+        lost=lost_files(folder, {name: stored.size for name, stored in sidecar.files.items()}),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from argparse import Namespace
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from primus_backend_megatron.checkpoints import NAMING
 from primus_backend_megatron.facts import ARGUMENTS, is_weight, layout_of, optimizer_kind
 from primus_backend_megatron.rank.session import CURRENT
 from primus_core.checkpoints.dcp import is_dcp
-from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.sidecar import Sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.discovery import installed_version
@@ -21,7 +19,7 @@ LIBRARY = "megatron-core"
 
 
 def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
-    """The sidecar of a checkpoint whose other files are written."""
+    """The sidecar of a checkpoint whose other files are written, without these."""
     values, folder = vars(args), NAMING.folder(save, iteration)
     session, now = CURRENT.get(None), trained_tokens(args)
     return Sidecar(
@@ -36,7 +34,6 @@ def describe(args: Namespace, save: str, iteration: int) -> Sidecar:
         distributed_optimizer=optimizer_kind(values),
         tokens=session.saved_tokens.get(iteration, now) if session else now,
         facts={name: values[name] for name in ARGUMENTS},
-        files=tuple(sorted(name for name in os.listdir(folder) if name != MARKER)),
         tensors=_weights(folder),
     )
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from primus_backend_megatron.checkpoints import MEGATRON
 from primus_core.checkpoints.choosing import Choice, Missing, Wish, choose
-from primus_core.checkpoints.folders import Checkpoint
 from primus_core.errors import RunError
 
 
@@ -37,15 +36,16 @@ def choose_checkpoint(args: Namespace, *, load_hf: str | None = None, auto_conti
         # Asked for or not, there is nothing in it: Megatron must not look, and not end for finding nothing.
         args.load = args.ckpt_step = None
     elif choice.continues:
-        _continue(args, choice.checkpoint)
-    elif choice.checkpoint.marked and choice.checkpoint.folder.parent == Path(args.load or ""):
-        args.ckpt_step = choice.checkpoint.iteration
+        args.load = args.save
+        # How the run was begun must not undo what it has done since.
+        args.finetune = args.no_load_optim = args.no_load_rng = False
+        args.pretrained_checkpoint = None
+    take(args, choice)
     return choice
 
 
-def _continue(args: Namespace, checkpoint: Checkpoint) -> None:
-    args.load = args.save
-    args.ckpt_step = checkpoint.iteration
-    # How the run was begun must not undo what it has done since.
-    args.finetune = args.no_load_optim = args.no_load_rng = False
-    args.pretrained_checkpoint = None
+def take(args: Namespace, choice: Choice) -> None:
+    """Have Megatron load the checkpoint that was chosen, where it would not find it by itself."""
+    found = choice.checkpoint
+    if found is not None and found.marked and (choice.damaged or found.folder.parent == Path(args.load or "")):
+        args.ckpt_step = found.iteration

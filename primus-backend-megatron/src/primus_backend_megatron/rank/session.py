@@ -7,6 +7,8 @@ from contextvars import ContextVar
 
 from attrs import define, field
 
+from primus_core.checkpoints.choosing import Choice
+from primus_core.checkpoints.saver import Saver
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.contract import RankContext
 from primus_core.plan import RunPlan
@@ -28,6 +30,10 @@ class Session:
     """Losses of the evaluation that runs now, by data set."""
     unfinished_saves: list[int] = field(factory=list)
     """Iterations whose checkpoints are still being written in the background."""
+    start: Choice = field(factory=lambda: Choice(checkpoint=None))
+    """What the run starts from."""
+    saver: Saver | None = None
+    """What makes its checkpoints whole; None before the first one is saved."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
     huggingface: str | None = None

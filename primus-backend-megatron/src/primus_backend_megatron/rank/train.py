@@ -23,9 +23,11 @@ from primus_backend_megatron.rank.data import (
     prepared_vocabulary,
 )
 from primus_backend_megatron.rank.explaining import explained
-from primus_backend_megatron.rank.resume import choose_checkpoint
+from primus_backend_megatron.rank.resume import choose_checkpoint, take
+from primus_backend_megatron.rank.saving import Collectives
 from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.checkpoints.choosing import fresh_start
+from primus_core.checkpoints.settling import settle
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError, RunError
 from primus_core.plan import RunPlan
@@ -46,6 +48,10 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     token = CURRENT.set(session)
     try:
         _train(session)
+    except BaseException:
+        if session.saver:
+            session.saver.leave()
+        raise
     finally:
         CURRENT.reset(token)
     session.enter("done")
@@ -80,11 +86,10 @@ def _namespace(session: Session) -> Namespace:
     native = _native(session.plan)
     args = arguments.build_namespace({name: value for name, value in native.items() if name not in OWN})
     wanted = bool(session.plan.settings.values.get("auto_continue_train"))
-    choice = choose_checkpoint(args, load_hf=native.get("load_hf"), auto_continue=wanted)
-    checkpoint, session.huggingface = choice.checkpoint, choice.huggingface
-    if checkpoint:
+    session.start = choose_checkpoint(args, load_hf=native.get("load_hf"), auto_continue=wanted)
+    session.huggingface = session.start.huggingface
+    if checkpoint := session.start.checkpoint:
         session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
-        session.rank.notice("resume", f"from {checkpoint.folder}")
     elif session.huggingface:
         session.rank.notice("start", f"from the weights in {session.huggingface}")
     elif told := fresh_start(MEGATRON, args.save, auto_continue=wanted):
@@ -154,6 +159,8 @@ def _pretrain(args: Namespace, provider: Provider, session: Session) -> None:
     model = gpt_config_from_args(args)
     # Megatron 0.19 reads the parameter and leaves its model at 8.
     model.rope_scaling_factor = args.rope_scaling_factor
+    if session.start.checkpoint:
+        model.pre_wrap_hooks.append(functools.partial(_settle, args, session))
     if session.huggingface:
         from primus_backend_megatron.rank.weights import fill
 
@@ -168,8 +175,25 @@ def _pretrain(args: Namespace, provider: Provider, session: Session) -> None:
         if known is error:
             raise
         raise known from error
+    if session.saver:
+        session.saver.wait()
     # Without this gloo and NCCL complain about their peers while the processes end.
     distributed.destroy_process_group()
+
+
+def _settle(args: Namespace, session: Session, chunks: list[Any]) -> list[Any]:
+    """Before Megatron loads, all ranks look whether the checkpoint is sound, and take an older one where it is not."""
+    session.start = settle(
+        session.start,
+        session.rank,
+        Collectives(),
+        sums=bool(session.plan.settings.values.get("verify_checkpoint", True)),
+    )
+    take(args, session.start)
+    if checkpoint := session.start.checkpoint:
+        session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration
+        session.rank.notice("resume", f"from {checkpoint.folder}")
+    return chunks
 
 
 def _check_exit(code: object) -> None:

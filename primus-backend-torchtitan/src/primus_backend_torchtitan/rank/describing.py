@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,6 @@ from primus_backend_torchtitan.facts import FORMAT, MODEL, has_optimizer, is_wei
 from primus_backend_torchtitan.rank.metrics import tokens_per_step
 from primus_backend_torchtitan.rank.session import Session
 from primus_core.checkpoints.dcp import is_dcp
-from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.sidecar import Sidecar
 from primus_core.checkpoints.torchfile import Tensor
 
@@ -20,7 +18,7 @@ LIBRARY = "torchtitan"
 
 
 def describe(session: Session, folder: Path, iteration: int) -> Sidecar:
-    """The sidecar of a checkpoint whose other files are written."""
+    """The sidecar of a checkpoint whose other files are written, without these."""
     described = _described(folder)
     return Sidecar(
         step=iteration,
@@ -37,7 +35,6 @@ def describe(session: Session, folder: Path, iteration: int) -> Sidecar:
             **{name: session.native.get(f"model.{name}") for name in MODEL},
             "optimizer": has_optimizer(described),
         },
-        files=tuple(sorted(name for name in os.listdir(folder) if name != MARKER)),
         tensors={
             name: Tensor(tuple(entry.size), str(entry.properties.dtype).removeprefix("torch."))
             for name, entry in described.items()

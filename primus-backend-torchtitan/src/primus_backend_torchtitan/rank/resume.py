@@ -9,7 +9,7 @@ from primus_core.errors import RunError
 
 
 def choose_start(session: Session) -> None:
-    """Decide what `Checkpoints` loads, and say it.
+    """Decide what `Checkpoints` loads, and say where that is nothing.
 
     Raises:
         RunError: ``load`` was given, but it holds no whole checkpoint, or not the one that ``load_step`` names.
@@ -20,11 +20,8 @@ def choose_start(session: Session) -> None:
         choice = choose(TITAN, wish)
     except Missing as missing:
         raise RunError(missing.what, where=missing.parameter, why=missing.why, remedy=missing.remedy) from None
-    session.start, session.huggingface = choice.checkpoint, choice.huggingface
-    if session.start is not None:
-        session.checkpoint, session.iteration = str(session.start.folder), session.start.iteration
-        session.rank.notice("resume", f"from {session.start.folder}")
-    elif session.huggingface:
+    session.start, session.huggingface = choice, choice.huggingface
+    if session.huggingface:
         session.rank.notice("start", f"from the weights in {session.huggingface}")
-    elif told := fresh_start(TITAN, wish.save, auto_continue=wish.auto_continue):
+    elif choice.checkpoint is None and (told := fresh_start(TITAN, wish.save, auto_continue=wish.auto_continue)):
         session.rank.notice("start", told)

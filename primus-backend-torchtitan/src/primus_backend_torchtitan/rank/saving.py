@@ -1,18 +1,25 @@
-"""Checkpoints: nothing is loaded that was not asked for, and none is whole before the last of its files is."""
+"""Checkpoints: nothing is loaded that was not asked for or is damaged; none is whole before all its files are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import distributed
-from torchtitan.components.checkpoint import LR_SCHEDULER, OPTIMIZER, CheckpointManager
+from torchtitan.components.checkpoint import LR_SCHEDULER, MODEL, OPTIMIZER, CheckpointManager
 
 from primus_backend_torchtitan.checkpoints import NAMING
 from primus_backend_torchtitan.rank.describing import describe
 from primus_backend_torchtitan.rank.session import current
-from primus_core.checkpoints.sidecar import as_mapping
+from primus_core.checkpoints.retention import Retention
+from primus_core.checkpoints.saver import Saver
+
+T = TypeVar("T")
+
+_ADAM_BYTES = 8
+"""Two moments of float32."""
 
 
 class Checkpoints(CheckpointManager):
@@ -28,11 +35,13 @@ class Checkpoints(CheckpointManager):
     folder: str
     _unfinished: int | None = None
     """Iteration whose checkpoint is still being written in the background."""
+    _kept_saver: Saver | None = None
 
     def _load(self, step: int = -1) -> bool:
         """What was chosen before; else what TorchTitan calls the initial checkpoint, if it was given one."""
         session, own = current(), self.folder
-        chosen = session.start
+        session.settle(Collectives())
+        chosen = session.start.checkpoint
         self.folder = str(chosen.folder.parent) if chosen else f"{own}/nothing-to-load"
         settings = [dict(group) for group in self._groups()]
         try:
@@ -59,45 +68,93 @@ class Checkpoints(CheckpointManager):
         if not self._should_save(curr_step, last_step):
             return False
         self.maybe_wait_for_saving()
-        session = current()
-        session.enter("save")
-        if session.rank.rank == 0:
-            NAMING.begin_saving(self.folder, curr_step)
-        distributed.barrier()
-        saved: bool = super()._save(curr_step, last_step)
+        if not self._saver.begin(curr_step, last=last_step, estimate=self._estimate):
+            return False
+        current().enter("save")
+        with self._failing(curr_step):
+            saved: bool = super()._save(curr_step, last_step)
         self._unfinished = curr_step
         if self.save_future is None:
-            self._mark(curr_step)
+            self._mark(curr_step, background=False)
         return saved
 
     def _wait_for_saving(self) -> None:
-        super()._wait_for_saving()
-        if self._unfinished is not None:
-            self._mark(self._unfinished)
+        if self._unfinished is None:
+            super()._wait_for_saving()
+            return
+        with self._failing(self._unfinished):
+            super()._wait_for_saving()
+        self._mark(self._unfinished, background=True)
+
+    def finish(self) -> None:
+        """The run is over: wait until the last checkpoint is whole.
+
+        Raises:
+            RunError: it could not be completed.
+        """
+        self.maybe_wait_for_saving()
+        if self._kept_saver:
+            self._kept_saver.wait()
+
+    def leave(self) -> None:
+        """The run fails: give a checkpoint that is written, and not yet whole, some seconds."""
+        if self._kept_saver:
+            self._kept_saver.leave()
 
     def _mark_finished(self) -> None:
         """Mark what the background has completed: a rank's part ends after all parts and the metadata are written."""
         if self.save_future is not None and self.save_future.done():
             self.maybe_wait_for_saving()
 
-    def _mark(self, iteration: int) -> None:
-        """Rank 0 marks; the others only note the folder."""
+    def _mark(self, iteration: int, *, background: bool) -> None:
         session, folder = current(), NAMING.folder(self.folder, iteration)
-        if session.rank.rank == 0:
-            NAMING.finish_saving(self.folder, iteration, as_mapping(describe(session, folder, iteration)))
-            self._delete_old()
         self._unfinished = None
-        session.checkpoint = str(folder)
-        session.rank.log("info", "checkpoint complete", iteration=iteration, folder=session.checkpoint)
+        sidecar = describe(session, folder, iteration) if session.rank.rank == 0 else None
+        self._saver.finish(iteration, sidecar, background=background)
+
+    @contextmanager
+    def _failing(self, iteration: int) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise self._saver.failed(iteration, error) from error
+
+    @property
+    def _saver(self) -> Saver:
+        """Made when it is first asked for: by then it is known what the run started from."""
+        if self._kept_saver is None:
+            session, keep = current(), self.keep_latest_k
+            self._kept_saver = Saver(
+                NAMING,
+                self.folder,
+                session.rank,
+                Collectives(),
+                retention=Retention.of(session.plan.settings.values) or Retention(last=keep or None),
+                start=session.start,
+                on_whole=session.note_checkpoint,
+            )
+        return self._kept_saver
+
+    def _estimate(self) -> int:
+        """Bytes of a checkpoint of the whole model, with the optimizer's two moments of each parameter."""
+        layout = current().plan.translation
+        stages = layout.layout.pipeline if layout else 1
+        parameters = [parameter for part in self.states[MODEL].model for parameter in part.parameters()]
+        return stages * sum(int(one.numel() * (one.element_size() + _ADAM_BYTES)) for one in parameters)
 
     def _purge_stale_checkpoints(self) -> None:
-        """Not while the new one is not whole: see `_delete_old`."""
+        """Not while the new one is not whole: the `Saver` deletes by the same rule, later."""
 
-    def _delete_old(self) -> None:
-        """Leave the latest ones that Primus wrote, where `keep_latest_k` asks for that; a marker goes before files."""
-        whole = NAMING.marked(self.folder)
-        while self.keep_latest_k and len(whole) > self.keep_latest_k:
-            oldest = min(whole, key=lambda item: (item.written, item.iteration))
-            whole.remove(oldest)
-            NAMING.begin_deleting(self.folder, oldest.iteration)
-            self.purge_queue.put(str(oldest.folder))
+
+class Collectives:
+    """`primus_core.checkpoints.settling.Peers` by torch."""
+
+    def first(self, value: T) -> T:
+        values = [value]
+        distributed.broadcast_object_list(values, src=0)
+        return values[0]
+
+    def all(self, value: T) -> list[T]:
+        values: list[Any] = [value] * distributed.get_world_size()
+        distributed.all_gather_object(values, value)
+        return values

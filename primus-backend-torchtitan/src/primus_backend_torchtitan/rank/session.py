@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from primus_core.checkpoints.folders import Checkpoint
+from primus_core.checkpoints.choosing import Choice
+from primus_core.checkpoints.settling import Peers, settle
 from primus_core.contract import RankContext
 from primus_core.errors import RunError
 from primus_core.experiment import Value
@@ -39,11 +41,28 @@ class Session:
     """Of the last finished iteration; None on ranks that do not compute it."""
     checkpoint: str | None = None
     """Folder of the last whole checkpoint, as far as this rank knows."""
-    start: Checkpoint | None = None
-    """The one that the run goes on from; None: it starts afresh."""
+    start: Choice = field(factory=lambda: Choice(checkpoint=None))
+    """What the run starts from."""
     huggingface: str | None = None
     """The Hugging Face folder whose weights the model begins with; None: random ones, or a checkpoint's."""
     phase: str = ""
+
+    def settle(self, peers: Peers) -> None:
+        """Take an older checkpoint where all ranks together find that the chosen one is damaged; say which it is.
+
+        Raises:
+            RunError: all that may be taken are damaged.
+        """
+        sums = bool(self.plan.settings.values.get("verify_checkpoint", True))
+        self.start = settle(self.start, self.rank, peers, sums=sums)
+        if chosen := self.start.checkpoint:
+            self.iteration = chosen.iteration
+            self.note_checkpoint(chosen.folder)
+            self.rank.notice("resume", f"from {chosen.folder}")
+
+    def note_checkpoint(self, folder: Path) -> None:
+        """The last whole checkpoint is known."""
+        self.checkpoint = str(folder)
 
     def enter(self, phase: str) -> None:
         """Say what the rank does now, unless that was the last thing it said."""

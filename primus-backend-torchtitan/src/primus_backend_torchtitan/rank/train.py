@@ -56,6 +56,12 @@ def _train(session: Session) -> None:
     try:
         _load_weights(trainer, session)
         trainer.train()
+        if trainer.checkpointer.enable:
+            trainer.checkpointer.finish()
+    except BaseException:
+        if trainer.checkpointer.enable:
+            trainer.checkpointer.leave()
+        raise
     finally:
         trainer.close()
     from torch import distributed

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from primus_core.checkpoints.folders import LIBRARIES, Checkpoint, Naming, latest
+from primus_core.checkpoints.folders import LIBRARIES, Checkpoint, Naming, latest, newest_first
 from primus_core.checkpoints.steps import list_steps
 
 
@@ -69,6 +69,15 @@ class Choice:
     """It is that of ``pretrained_checkpoint``, whose weights alone are taken."""
     huggingface: str | None = None
     """A Hugging Face folder to take the weights from, in place of a checkpoint."""
+    older: tuple[Checkpoint, ...] = ()
+    """Those to take in its place if it is damaged, the one written last first; none where it was asked for by name."""
+    damaged: tuple[Checkpoint, ...] = ()
+    """Those that were left out because they are."""
+
+    def without_newest(self) -> Choice:
+        """The next older one, because this one is damaged."""
+        left_out = (*self.damaged, self.checkpoint) if self.checkpoint else self.damaged
+        return evolve(self, checkpoint=self.older[0], older=self.older[1:], damaged=left_out)
 
 
 class Missing(Exception):
@@ -92,19 +101,20 @@ def choose(library: Library, wish: Wish) -> Choice:
         Missing: the folder that is asked for has no whole checkpoint, or not the one of ``load_step``; or there are
             two to start from.
     """
-    own = latest(library.naming.marked(wish.save)) if wish.auto_continue and wish.save else None
+    own = library.naming.marked(wish.save) if wish.auto_continue and wish.save else []
     if own:
-        return Choice(checkpoint=own, continues=True)
+        return Choice(checkpoint=latest(own), continues=True, older=_older(own))
     if wish.load_hf:
         _refuse_second(library, wish)
         return Choice(checkpoint=None, huggingface=wish.load_hf)
     if wish.load and not (wish.pretrained_checkpoint and not _has_any(library, wish.load)):
         if wish.auto_continue and wish.save and _same(wish.load, wish.save) and not _has_any(library, wish.load):
             return Choice(checkpoint=None)
-        return Choice(checkpoint=_find(library, wish.load, wish.load_step, "load"))
+        return _found(library, wish.load, wish.load_step, "load")
     if wish.pretrained_checkpoint:
-        found = _find(library, wish.pretrained_checkpoint, wish.load_step, "pretrained_checkpoint")
-        return Choice(checkpoint=found, pretrained=True)
+        return evolve(
+            _found(library, wish.pretrained_checkpoint, wish.load_step, "pretrained_checkpoint"), pretrained=True
+        )
     return Choice(checkpoint=None)
 
 
@@ -120,11 +130,17 @@ def fresh_start(library: Library, save: str | None, *, auto_continue: bool) -> s
     return f"from random weights; {save or 'save'} has no checkpoint to continue from{others}"
 
 
-def _find(library: Library, folder: str, step: int | None, parameter: str) -> Checkpoint:
+def _found(library: Library, folder: str, step: int | None, parameter: str) -> Choice:
     found = library.newest_checkpoint(folder) if step is None else _requested(library, folder, step)
     if found is None:
         raise _missing(library, folder, step, parameter)
-    return found
+    older = _older(library.naming.marked(folder)) if step is None and found.marked else ()
+    return Choice(checkpoint=found, older=older)
+
+
+def _older(whole: Sequence[Checkpoint]) -> tuple[Checkpoint, ...]:
+    """All but the one written last."""
+    return tuple(newest_first(whole)[1:])
 
 
 def _requested(library: Library, folder: str, step: int) -> Checkpoint | None:

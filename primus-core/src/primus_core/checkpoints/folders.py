@@ -2,9 +2,9 @@
 
 A save goes through three states, each visible after a crash:
 
-1. ``NAME.saving`` beside the checkpoint says that ``NAME`` is being written; an older marker in it is gone.
-2. The library writes the checkpoint.
-3. ``NAME/primus.json`` appears, in one step and last; then the ``.saving`` file goes.
+1. ``NAME.saving`` beside the checkpoint says that ``NAME`` is being written; an older checkpoint of that name is gone.
+2. The library writes the checkpoint; then each rank leaves the checksums of its files in the ``.saving`` folder.
+3. ``NAME/primus.json`` appears, in one step and last, with the size and checksum of every file; then ``.saving`` goes.
 
 So a checkpoint of ours is whole if and only if it has the marker, whatever library wrote it.
 """
@@ -12,6 +12,8 @@ So a checkpoint of ours is whole if and only if it has the marker, whatever libr
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -67,21 +69,35 @@ class Naming:
 
     def begin_saving(self, save: str | Path, iteration: int) -> None:
         """Say that a checkpoint is about to be written. Every rank has to wait for this before it writes."""
-        folder = self.folder(save, iteration)
-        _saving(folder).parent.mkdir(parents=True, exist_ok=True)
-        _saving(folder).touch()
-        (folder / MARKER).unlink(missing_ok=True)
+        folder, saving = self.folder(save, iteration), self.saving(save, iteration)
+        _remove(saving)
+        saving.mkdir(parents=True)
+        if folder.exists():
+            put_aside(folder)
 
     def finish_saving(self, save: str | Path, iteration: int, facts: Mapping[str, object]) -> Path:
         """Declare a checkpoint whole; ``facts`` become the marker's content. Returns the checkpoint's folder."""
         folder = self.folder(save, iteration)
         write_atomic(folder / MARKER, to_text({**facts, "step": iteration}))
-        _saving(folder).unlink(missing_ok=True)
+        _remove(self.saving(save, iteration))
         return folder
+
+    def discard(self, save: str | Path, iteration: int) -> None:
+        """Delete what a save that failed has written: it is of no use, and the disk may be full of it."""
+        folder = self.folder(save, iteration)
+        if folder.exists():
+            put_aside(folder)
+        _remove(self.saving(save, iteration))
+        sweep(save)
+
+    def saving(self, save: str | Path, iteration: int) -> Path:
+        """The folder that is there while a checkpoint is written."""
+        folder = self.folder(save, iteration)
+        return folder.with_name(f"{folder.name}.saving")
 
     def is_saving(self, save: str | Path, iteration: int) -> bool:
         """A checkpoint was begun and not finished."""
-        return _saving(self.folder(save, iteration)).exists()
+        return self.saving(save, iteration).exists()
 
     def is_whole(self, save: str | Path, iteration: int) -> bool:
         """Primus wrote a checkpoint of this iteration to its end."""
@@ -98,6 +114,7 @@ class Naming:
                 yield Checkpoint(folder=path, iteration=iteration, written=_written(path / MARKER))
 
 
+_DELETING = ".deleting"
 _LONGEST = 18
 """Digits of the largest number of an iteration."""
 
@@ -113,7 +130,12 @@ def latest(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
 
     That is not always the one of the highest iteration: an earlier run may have come further in the same folder.
     """
-    return max(checkpoints, key=lambda item: (item.written, item.iteration), default=None)
+    return next(iter(newest_first(checkpoints)), None)
+
+
+def newest_first(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """By when they were written."""
+    return sorted(checkpoints, key=lambda item: (item.written, item.iteration), reverse=True)
 
 
 def _written(marker: Path) -> float:
@@ -123,5 +145,19 @@ def _written(marker: Path) -> float:
         return 0.0
 
 
-def _saving(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.saving")
+def put_aside(folder: Path) -> None:
+    """Take a folder out of sight in one step; `sweep` deletes it."""
+    folder.rename(folder.with_name(f".{folder.name}{_DELETING}-{time.time_ns()}"))
+
+
+def sweep(save: str | Path) -> None:
+    """Delete what was put aside, by this run or by one that was interrupted meanwhile; what cannot be deleted stays."""
+    for path in Path(save).glob(f".*{_DELETING}-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

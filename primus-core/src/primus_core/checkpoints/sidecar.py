@@ -9,12 +9,15 @@ from typing import Any
 
 from attrs import field, fields, frozen
 
+from primus_core.checkpoints.contents import Stored
 from primus_core.checkpoints.dcp import read_bytes
 from primus_core.checkpoints.faults import Unreadable
 from primus_core.checkpoints.torchfile import Tensor
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the layout of this file."""
+_KNOWN = (1, SCHEMA)
+"""Version 1 had the names of the files alone."""
 
 
 @frozen(kw_only=True)
@@ -40,8 +43,8 @@ class Sidecar:
     """Trained on until then, global."""
     facts: Mapping[str, object] = field(factory=dict)
     """The library's own parameters that decide whether the checkpoint fits a model."""
-    files: tuple[str, ...] = ()
-    """Names of the checkpoint's own files and folders, by which an incomplete copy is known."""
+    files: Mapping[str, Stored] = field(factory=dict)
+    """The checkpoint's own files by their paths in it, by which a damaged one is known."""
     tensors: Mapping[str, Tensor] = field(factory=dict)
     """Global shapes and types of the weights, by the library's names; empty where the library has no global ones."""
 
@@ -50,7 +53,8 @@ def as_mapping(sidecar: Sidecar) -> dict[str, object]:
     """The sidecar in plain values."""
     values = {attribute.name: getattr(sidecar, attribute.name) for attribute in fields(Sidecar)}
     tensors = {name: [tensor.dtype, *tensor.shape] for name, tensor in sorted(sidecar.tensors.items())}
-    return {"schema": SCHEMA, **values, "tensors": tensors}
+    files = {name: [stored.size, stored.sha256] for name, stored in sorted(sidecar.files.items())}
+    return {"schema": SCHEMA, **values, "files": files, "tensors": tensors}
 
 
 def to_text(content: Mapping[str, object]) -> str:
@@ -75,9 +79,15 @@ def read_sidecar(path: str | Path) -> Sidecar | None:
         return None
     try:
         content = json.loads(read_bytes(path))
-        return _parsed(content) if isinstance(content, dict) and content.get("schema") == SCHEMA else None
+        return _parsed(content) if isinstance(content, dict) and content.get("schema") in _KNOWN else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"not a sound sidecar ({type(error).__name__}: {error})") from None
+
+
+def _files(told: Any) -> dict[str, Stored]:
+    if isinstance(told, list):
+        return dict.fromkeys(map(str, told), Stored(0))
+    return {name: Stored(int(size), str(sha256)) for name, (size, sha256) in told.items()}
 
 
 def _parsed(content: dict[str, Any]) -> Sidecar:
@@ -94,7 +104,7 @@ def _parsed(content: dict[str, Any]) -> Sidecar:
         distributed_optimizer=None if optimizer is None else str(optimizer),
         tokens=int(content["tokens"]),
         facts=dict(content["facts"]),
-        files=tuple(map(str, content["files"])),
+        files=_files(content["files"]),
         tensors={
             name: Tensor(tuple(map(int, shape)), str(dtype)) for name, (dtype, *shape) in content["tensors"].items()
         },

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from primus_core.checkpoints.choosing import Choice, Library, Missing, Wish, choose
 from primus_core.checkpoints.faults import Forbidden, Unknown, Unreadable
+from primus_core.checkpoints.settling import size_faults
 from primus_core.outcome import Finding, Severity
 
 Facts = TypeVar("Facts")
@@ -49,7 +50,26 @@ def check_start(
         keys = dict.fromkeys((missing.parameter, "load" if wish.load else "pretrained_checkpoint"))
         yield tell("checkpoint", missing.what, missing.why, missing.remedy, *keys)
     else:
+        choice, warnings = _sound(choice, tell)
+        yield from warnings
         yield from judge(choice) if choice.checkpoint is not None or choice.huggingface else ()
+
+
+def _sound(choice: Choice, tell: Tell) -> tuple[Choice, list[Finding]]:
+    """An older checkpoint in place of damaged ones, as the ranks will take it; the choice itself where all are."""
+    key = "save" if choice.continues else "pretrained_checkpoint" if choice.pretrained else "load"
+    taken, damaged = choice, []
+    while (found := taken.checkpoint) is not None and (told := size_faults(found)):
+        if not taken.older:
+            return choice, []
+        taken = taken.without_newest()
+        damaged.append((found, told))
+    instead = f"the run takes the one of iteration {taken.checkpoint.iteration} instead" if taken.checkpoint else ""
+    remedy = "copy it again, or delete it"
+    return taken, [
+        tell("checkpoint-damage", f"{found.folder} is damaged", f"{told}\n{instead}", remedy, key, severity="warning")
+        for found, told in damaged
+    ]
 
 
 def is_address(path: str) -> bool:
