@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from primus_core.log.console import line, metrics_line, progress_line, record_line
-from primus_core.log.events import decode, encode, encode_record, to_json
+from primus_core.log.events import decode, encode, to_json
 from primus_core.log.levels import level_of, strength
 from primus_core.log.metrics import NAMES, complete_row
 from primus_core.log.pace import Pace
-from primus_core.log.records import Origin, body, head, one_line, record
+from primus_core.log.records import Origin, head, one_line, quoted, utf8
 from primus_core.log.redaction import Redactor
 from primus_core.log.thinning import Thinning
+from primus_core.log.wire import Run, completed, encode_record, event_of, parts, runs
 
 ROW = {
     "iteration": 20,
@@ -111,25 +113,71 @@ def test_a_progress_line() -> None:
     assert progress_line({**event, "total": None}) == "tokenizing  1,200 lines"
 
 
-def test_a_record_line_names_the_rank_and_hides_the_traceback() -> None:
-    """Warnings say their rank and values; a traceback is in the log only."""
-    event = {**record("error", "no\nluck", "lib", {"n": 1, "traceback": "T"}, 0.0), "rank": 3}
+def test_a_record_line_names_the_rank() -> None:
+    """Warnings and errors say their rank and values."""
+    event = {"kind": "record", "level": "error", "source": "lib", "event": r"no\nluck", "values": "n=1", "rank": 3}
     assert record_line(event) == r"error, rank 3: no\nluck n=1"
+    assert record_line({**event, "values": ""}) == r"error, rank 3: no\nluck"
     assert line(event) == record_line(event)
     assert line({"kind": "phase", "name": "train"}) is None
 
 
-def test_a_file_record_has_fixed_columns() -> None:
-    """UTC time to the millisecond, run, host, rank, module, level, source, then event and values."""
-    origin = Origin("run1", "node7", 2, "trainer")
-    values = {"path": "/a b", "ms": 3.0, "ok": True, "traceback": "at line 1\nof f"}
-    made = record("warning", "slow disk", "my lib", values, 1769851800.1239)
-    text = head(origin, made["t"], made["level"], made["source"])
-    text += body(made["event"], made["values"], made["traceback"])
-    assert text == (
+ORIGIN = Origin("run1", "node7", 2, "trainer")
+COLUMNS = utf8(ORIGIN.columns)
+TIME = 1769851800.1239
+
+
+def wired(level: str, event: str, source: str = "lib", **values: object) -> bytes:
+    return encode_record(level, event, source, values, TIME).removesuffix(b"\n")
+
+
+def test_a_record_in_a_file_has_fixed_columns() -> None:
+    """UTC time to the millisecond, run, host, rank, module, level, source, then event, values and traceback."""
+    line = wired("warning", "slow disk", "my lib", path="/a b", traceback="at line 1\nof f", ms=3.0, ok=True)
+    assert completed(Run("warning", [line]), COLUMNS).decode() == (
         '2026-01-31T09:30:00.123Z run1 node7 rank-2 trainer WARNING my_lib slow disk path="/a b" ms=3.0 ok=true '
         r'traceback="at line 1\nof f"'
     )
+    assert head(ORIGIN, TIME, "info", "stdout") == "2026-01-31T09:30:00.123Z run1 node7 rank-2 trainer INFO stdout "
+
+
+@pytest.mark.parametrize(
+    ("event", "values", "text"),
+    [
+        ("no values", {}, "no values"),
+        ("ün\n\udce9", {"n": 1, "why": 'a "b"\x1c\u2028\udce9'}, r'ün\n\udce9 n=1 why="a \"b\"\u001c\u2028\udce9"'),
+        ("marks \x1c\x1d\x1e\x1f", {"a\x1f\nb": 1}, r"marks \x1c\x1d\x1e\x1f a\x1f\nb=1"),
+        ("", {"traceback": "one\ntwo"}, r' traceback="one\ntwo"'),
+    ],
+)
+def test_a_record_survives_the_wire(event: str, values: dict[str, object], text: str) -> None:
+    """The line of the file and the parts of a record say the same, whatever is in event, names and values."""
+    line = wired("info", event, "some\x1flib", **values)
+    assert line.count(b"\n") == 0
+    (run,) = runs([line])
+    record = parts(line, COLUMNS)
+    assert run == Run("info", [line])
+    assert completed(run, COLUMNS).decode() == f"{record.head}{record.body}" == f"{record.head}{text}"
+    assert (record.source, event_of(line)) == (r"some\x1flib", record.event)
+
+
+def test_records_that_arrive_together_stay_in_order() -> None:
+    """Runs of one level are written at once; other events and torn records are left for themselves."""
+    first, second, third = wired("info", "1"), wired("info", "2"), wired("error", "3")
+    other, torn = encode({"kind": "phase", "name": "train"})[:-1], first[:20] + second
+    found = list(runs([first, second, third, other, first, torn, b"", b"rest", b"\x1d9"]))
+    assert found == [
+        Run("info", [first, second]),
+        Run("error", [third]),
+        Run(None, [other]),
+        Run("info", [first]),
+        Run(None, [torn]),
+        Run(None, [b""]),
+        Run(None, [b"rest"]),
+        Run(None, [b"\x1d9"]),
+    ]
+    text = completed(found[0], COLUMNS).decode()
+    assert [line.rsplit(" ", 1)[1] for line in text.split("\n")] == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -150,15 +198,7 @@ def test_a_file_record_has_fixed_columns() -> None:
 )
 def test_a_value_is_bare_or_json(value: object, text: str) -> None:
     """Numbers and single words stand bare, also those of numpy and of other objects; the rest is JSON."""
-    assert record("info", "e", "s", {"v": value}, 0.0)["values"] == f"v={text}"
-
-
-@pytest.mark.parametrize("values", [{}, {"n": 1, "why": 'a "b"\x1e\u2028\udce9'}, {"traceback": "one\ntwo"}])
-def test_a_record_survives_the_wire(values: dict[str, object]) -> None:
-    """The quick way to encode a record writes what the general one does."""
-    made = record("info", "ün\n\udce9", "some lib", values, 1769851800.1239)
-    assert encode_record(made) == encode(made)
-    assert decode(encode_record(made)) == made
+    assert quoted(value) == text
 
 
 def test_control_characters_are_escaped_and_colours_removed() -> None:
@@ -206,7 +246,16 @@ def test_plain_consoles_get_progress_every_ten_seconds_and_its_end() -> None:
 )
 def test_secrets_are_masked(secret: str, text: str, kept: str) -> None:
     """A value is masked as it is, inside JSON and line by line; values too short to be secrets are not."""
-    assert Redactor([secret])(text) == kept
+    redact = Redactor([secret])
+    assert redact(text) == kept
+    assert redact.finds(text.encode()) == (kept != text)
+
+
+def test_a_secret_of_odd_bytes_is_found_as_files_have_it() -> None:
+    """The value of a variable that is no UTF-8 is written with escapes, and known there."""
+    redact = Redactor([os.fsdecode(b"caf\xe9-key")])
+    assert redact.finds(utf8("my caf\udce9-key"))
+    assert redact(r"my caf\udce9-key") == "my ***"
 
 
 def test_the_longer_of_two_secrets_wins() -> None:

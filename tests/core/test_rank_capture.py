@@ -52,6 +52,21 @@ def test_every_way_to_write_to_the_standard_streams_is_captured(printed: Ended) 
     assert printed.stdout == ""
 
 
+def test_what_structlog_adds_is_in_the_record(ranks: Ranks) -> None:
+    """Interpolated arguments, bound and context values and exceptions, beside records that have none of them."""
+    lines = [line for line in said(ranks.run(plan(ranks, "speaks_structlog")), "debug") if " slog " in line]
+    traces = [line.partition(" traceback=")[0] for line in lines if line.endswith('ValueError: of structlog"')]
+    assert traces == ["ERROR slog caught", "ERROR slog told"]
+    assert [line for line in lines if "traceback=" not in line] == [
+        "INFO slog plain n=1",
+        "INFO slog counted 3 of four n=2",
+        "WARNING slog with its own bound=true n=3",
+        "DEBUG slog within n=4 request=r7",
+        "ERROR slog no exception",
+        "ERROR slog and last n=5",
+    ]
+
+
 @pytest.mark.parametrize(("how", "code"), [("killed", 137), ("exited", 9)])
 def test_words_without_newline_just_before_the_end_are_captured(ranks: Ranks, how: str, code: int) -> None:
     """SIGKILL or os._exit right after: what had reached the descriptors is in the log, of Python and of C."""

@@ -16,7 +16,7 @@ def write(folder: Path, *texts: str, limits: Limits = LIMITS, together: bool = F
     """Write texts of level info, one after the other or at once."""
     files = LogFiles(str(folder), "debug", limits)
     for text in texts:
-        files.append("info", text)
+        files.append("info", text.encode())
         if not together:
             files.flush()
     files.flush()
@@ -115,7 +115,7 @@ def test_a_file_that_somebody_deleted_is_begun_anew(tmp_path: Path) -> None:
     """Deleting a log while the rank writes it costs its lines up to the limit, and nothing after."""
     files = LogFiles(str(tmp_path), "debug", LIMITS)
     for number in range(3):
-        files.append("info", f"{number:059}\n")
+        files.append("info", b"%059d\n" % number)
         files.flush()
         if number == 1:
             (tmp_path / "info.log").unlink()

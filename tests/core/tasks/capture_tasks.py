@@ -16,6 +16,8 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from primus_core.contract import RankContext
 from primus_core.plan import RunPlan
 
@@ -46,6 +48,25 @@ def prints(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     _LIBC.printf(b"printfs\n")
     _LIBC.write(2, b"by write\n", 9)
     _LIBC.system(b"echo by a shell; echo by its stderr >&2")
+    return {}
+
+
+def speaks_structlog(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Plainly, and in all the ways that structlog adds something to what is said."""
+    logger = structlog.get_logger("slog")
+    logger.info("plain", n=1)
+    logger.info("counted %d of %s", 3, "four", n=2)
+    logger.bind(bound=True).warning("with its own", n=3)
+    with structlog.contextvars.bound_contextvars(request="r7"):
+        logger.debug("within", n=4)
+    try:
+        raise ValueError("of structlog")
+    except ValueError:
+        logger.exception("caught")
+        logger.error("told", exc_info=True)
+    logger.error("no exception", exc_info=False)
+    logger.critical("and last", n=5)
+    rank.log("warning", "of the rank", n=6)
     return {}
 
 

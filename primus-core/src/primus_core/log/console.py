@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from primus_core.log.events import Event
-from primus_core.log.records import body, one_line
+from primus_core.log.records import one_line
 from primus_core.quantities import duration
 
 
@@ -70,7 +70,8 @@ def progress_line(event: Event) -> str:
 
 def record_line(event: Event) -> str:
     """``warning, rank 1: event key=value``; only a log file has room for a traceback."""
-    return f"{event['level']}, rank {event.get('rank', '?')}: {body(event['event'], event['values'])}"
+    text = f"{event['event']} {event['values']}" if event["values"] else event["event"]
+    return f"{event['level']}, rank {event.get('rank', '?')}: {text}"
 
 
 def _figure(before: str, value: object, spec: str, after: str = "", *, keep_zeros: bool = False) -> str:

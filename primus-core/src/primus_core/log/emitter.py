@@ -6,8 +6,8 @@ import os
 import threading
 import time
 
-from primus_core.log.events import Event, encode, encode_record
-from primus_core.log.records import record
+from primus_core.log.events import Event, encode
+from primus_core.log.wire import encode_record
 
 
 class Emitter:
@@ -34,12 +34,13 @@ class Emitter:
 
     def record(self, level: str, event: str, source: str, values: Event) -> None:
         """Write a record of now."""
-        self._write(encode_record(record(level, event, source, values, time.time())))
+        self._write(encode_record(level, event, source, values, time.time()))
 
     def _write(self, line: bytes) -> None:
         with self._lock:
-            while line:
-                line = line[os.write(self._descriptor, line) :]
+            written = os.write(self._descriptor, line)
+            while written < len(line):  # a signal came while the pipe was full
+                written += os.write(self._descriptor, line[written:])
 
     def _renew_lock(self) -> None:
         self._lock = threading.RLock()

@@ -4,8 +4,8 @@ On the wire an event is one line, ``\x1e{json}\n`` (RFC 7464's record separator 
 has a ``kind`` and the fields of that kind:
 
 ========  ===================================================================================
-record    ``t`` (seconds since the epoch), ``level``, ``source``, ``event`` and ``values`` as a log file has them:
-          one line of text each; ``traceback`` too, where there is one
+record    ``level``, ``source``, ``event`` and ``values`` as a log file has them, one line of text each: only from a
+          parent; a child's records are those of `primus_core.log.wire`
 metrics   ``row``, as `primus_core.log.metrics` defines it
 progress  ``what``, ``done``, ``total`` (null: unknown), ``unit``
 notice    ``topic``, ``text``
@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 Event: TypeAlias = Mapping[str, Any]
@@ -35,21 +34,6 @@ MARK = b"\x1e"
 def encode(event: Event) -> bytes:
     """One event as a line. Scalars of numpy and torch become numbers, other objects their text."""
     return MARK + to_json(event).encode("ascii") + b"\n"
-
-
-def encode_record(record: Event) -> bytes:
-    """A record event as a line: what `encode` does, without what it takes to encode any value."""
-    names = _names(record["level"], record["source"])
-    said = f'"event": {_quote(record["event"])}, "values": {_quote(record["values"])}'
-    if "traceback" in record:
-        said += f', "traceback": {_quote(record["traceback"])}'
-    return f'\x1e{{"kind": "record", "t": {record["t"]!r}, {names}, {said}}}\n'.encode("ascii")
-
-
-@lru_cache(maxsize=256)
-def _names(level: str, source: str) -> str:
-    """Few loggers say most of what is said."""
-    return f'"level": {_quote(level)}, "source": {_quote(source)}'
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
@@ -84,7 +68,6 @@ def _plain(value: Any) -> object:
 
 
 _decode_from = json.JSONDecoder().raw_decode
-_quote = json.JSONEncoder().encode
 _FAST = json.JSONEncoder(default=_plain, allow_nan=False)
 
 

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
+from primus_core.log.records import utf8
+
 MASK = "***"
 _SHORTEST = 4
 
@@ -21,6 +23,7 @@ class Redactor:
         forms = {form for value in values for part in (value, *value.splitlines()) for form in _forms(part.strip())}
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
         self._text = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+        self._encoded = [utf8(form) for form in longest_first]
 
     @classmethod
     def of_environment(cls, names: Iterable[str], env: Mapping[str, str]) -> Redactor:
@@ -30,8 +33,12 @@ class Redactor:
     def __call__(self, text: str) -> str:
         return self._text.sub(MASK, text) if self._text else text
 
+    def finds(self, data: bytes) -> bool:
+        """Whether UTF-8 text may hold a secret: a quick look at many lines at once."""
+        return any(form in data for form in self._encoded)
+
 
 def _forms(value: str) -> Iterable[str]:
     if len(value) < _SHORTEST:
         return ()
-    return (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    return (value, utf8(value).decode("utf-8"), json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])

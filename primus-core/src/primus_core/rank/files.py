@@ -8,6 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 from primus_core.log.levels import LEVELS, strength
+from primus_core.log.records import utf8
 
 
 class Limits(NamedTuple):
@@ -93,24 +94,24 @@ class LogFiles:
         os.makedirs(folder, exist_ok=True)
         self._lowest = strength(lowest)
         self._levels = [AppendFile(os.path.join(folder, f"{level}.log"), limits) for level in LEVELS]
-        self._waiting: list[tuple[int, str]] = []
+        self._waiting: list[list[bytes]] = [[] for _ in LEVELS]
         self._metrics = AppendFile(os.path.join(folder, "metrics.jsonl"))
 
-    def append(self, level: str, text: str) -> None:
-        """Add whole lines of one level to each file that holds it."""
+    def append(self, level: str, lines: bytes) -> None:
+        """Add whole lines of one level, in UTF-8, to each file that holds it."""
         number = strength(level)
         if number >= self._lowest:
-            self._waiting.append((number, text))
+            for waiting in self._waiting[: number + 1]:
+                waiting.append(lines)
 
     def append_metrics(self, line: str) -> None:
-        self._metrics.append(_encoded(line))
+        self._metrics.append(utf8(line))
 
     def flush(self) -> None:
-        for level, file in enumerate(self._levels):
-            texts = [text for number, text in self._waiting if number >= level]
-            if texts:
-                file.append(_encoded("".join(texts)))
-        self._waiting.clear()
+        for file, waiting in zip(self._levels, self._waiting, strict=True):
+            if waiting:
+                file.append(b"".join(waiting))
+                waiting.clear()
 
     def close(self) -> None:
         """In the child, which would otherwise hold files that the parent has deleted."""
@@ -128,10 +129,6 @@ class LogFiles:
 
 def pretty(value: Any) -> str:
     return json.dumps(value, indent=2) + "\n"
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _shift(path: str, backups: int) -> None:
