@@ -42,8 +42,9 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
         session.saved_tokens[iteration] = trained_tokens(_args())
         try:
             result = original(iteration, model, *rest, **options)
-        except Exception as error:
-            raise saver.failed(iteration, error) from error
+        except failures() as error:
+            saver.failed(iteration, error)
+            raise
         session.unfinished_saves.append(iteration)
         if not _args().async_save:
             _finish(session)
@@ -63,10 +64,10 @@ def marking_finalize(original: Callable[..., Any]) -> Callable[..., Any]:
         unfinished = session.unfinished_saves if session is not None else []
         try:
             result = original(*args, **options)
-        except Exception as error:
-            if session is None or not unfinished:
-                raise
-            raise saver_of(session).failed(unfinished[0], error) from error
+        except failures() as error:
+            if session is not None and unfinished:
+                saver_of(session).failed(unfinished[0], error)
+            raise
         if session is not None and unfinished and is_empty_async_queue():
             _finish(session, background=True)
         return result
@@ -99,6 +100,13 @@ def queue_without_process(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **options) if _args().async_save else local
 
     return get_write_results_queue
+
+
+def failures() -> tuple[type[BaseException], ...]:
+    """What a save may raise: torch's own exception for a failure of any rank is no `Exception`."""
+    from torch.distributed.checkpoint.api import CheckpointException
+
+    return Exception, CheckpointException
 
 
 class Collectives:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torch import distributed
+from torch.distributed.checkpoint.api import CheckpointException
 from torchtitan.components.checkpoint import LR_SCHEDULER, MODEL, OPTIMIZER, CheckpointManager
 
 from primus_backend_torchtitan.checkpoints import NAMING
@@ -116,8 +117,9 @@ class Checkpoints(CheckpointManager):
     def _failing(self, iteration: int) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
-            raise self._saver.failed(iteration, error) from error
+        except (Exception, CheckpointException) as error:
+            self._saver.failed(iteration, error)
+            raise
 
     @property
     def _saver(self) -> Saver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -31,7 +32,8 @@ def listing(folder: str | Path) -> dict[str, int]:
     for path, _, names in os.walk(folder):
         for name in names:
             file = os.path.join(path, name)
-            found[os.path.relpath(file, folder)] = os.stat(file).st_size
+            with contextlib.suppress(FileNotFoundError):  # it was there a moment ago
+                found[os.path.relpath(file, folder)] = os.stat(file).st_size
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from primus_core.checkpoints.choosing import Choice
+from primus_core.checkpoints.contents import listing
 from primus_core.checkpoints.folders import Naming, put_aside, sweep
 from primus_core.checkpoints.retention import Retention
 from primus_core.checkpoints.sealing import Sealer
@@ -15,6 +17,8 @@ from primus_core.checkpoints.space import Room, is_disk_full, size_on_disk
 from primus_core.errors import RunError
 
 _LAST_SECONDS = 5.0
+_LOOKING_SECONDS = 0.5
+"""After a failure, until every rank has seen what is left of the disk."""
 _UNKNOWN = Room(folder="", needed=0, free=0)
 
 
@@ -75,14 +79,21 @@ class Saver:
         """
         self._sealer.seal(iteration, sidecar, self._finished, background=background)
 
-    def failed(self, iteration: int, error: Exception) -> Exception:
-        """The library's save raised: nothing of it stays. What to raise in place of the error."""
-        room = Room.of(self._save, self._size)
+    def failed(self, iteration: int, error: BaseException) -> None:
+        """The library's save raised: nothing of it stays. The caller raises the error again.
+
+        Raises:
+            RunError: in its place, where the disk is full.
+        """
+        folder = self._naming.folder(self._save, iteration)
+        room, written = Room.of(self._save, self._size), sum(listing(folder).values())
         if self._rank.rank == 0:
+            time.sleep(_LOOKING_SECONDS)
             self._naming.discard(self._save, iteration)
-        if not is_disk_full(error):
-            return error
-        return self._no_room(f"the disk became full while the checkpoint of iteration {iteration} was written", room)
+        # libraries tell what other processes met without saying what it was
+        if is_disk_full(error) or room.free + written < room.needed:
+            what = f"the disk became full while the checkpoint of iteration {iteration} was written"
+            raise self._no_room(what, room) from error
 
     def wait(self) -> None:
         """Wait until the last one is whole.
