@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from primus_backend_megatron.host.foreign import foreign_row, names_left_out, switches
 from primus_backend_megatron.host.names import REFUSED
@@ -26,8 +26,6 @@ class Asked:
     """The spelling in the experiment of each."""
     left_out: Mapping[str, Value]
     """Parameters of other products, by their own names."""
-    numbers: Mapping[str, int]
-    """Switches that were set to 1 or 0, as scripts for Megatron have them; ``values`` has true or false."""
     unused: tuple[Unused, ...]
     errors: tuple[ConfigError, ...]
 
@@ -50,7 +48,6 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
         core_names: parameters that core itself reads; they are left out, and known to a misspelled one's message.
     """
     names = _resolve({path: leaf for path, leaf in params.items() if path not in core_names}, schema)
-    numbers = _switches_as_numbers(names, schema)
     values, errors = check(names.leaves, schema, also=names_left_out().union(core_names))
     if not errors:
         _take_back(names, cleared(names.leaves, values))
@@ -59,7 +56,6 @@ def read(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str]
         leaves=names.leaves,
         paths=names.paths,
         left_out=names.left_out,
-        numbers=numbers,
         unused=tuple(names.unused),
         errors=(*names.errors, *errors, *_refused(names.leaves, values, schema)),
     )
@@ -83,17 +79,6 @@ def _resolve(params: Mapping[str, Leaf], schema: Schema) -> _Names:
     for alias, leaf in aliases:
         _add_alias(names, alias, leaf)
     return names
-
-
-def _switches_as_numbers(names: _Names, schema: Schema) -> dict[str, int]:
-    """Make switches of numbers; which ones they were."""
-    found = {}
-    for name, leaf in names.leaves.items():
-        parameter = schema.parameters.get(name)
-        if parameter and parameter.type == "bool" and type(leaf.value) is int and leaf.value in (0, 1):
-            names.leaves[name] = evolve(leaf, value=bool(leaf.value), text=None)
-            found[name] = leaf.value
-    return found
 
 
 def _take_back(names: _Names, cleared: Iterable[str]) -> None:

@@ -31,14 +31,6 @@ class Draft:
 
     def __attrs_post_init__(self) -> None:
         self.native = dict(self.asked.values)
-        for name, number in self.asked.numbers.items():
-            self.adjusted[name] = Adjusted(
-                path=self.asked.paths[name],
-                native=name,
-                asked=number,
-                used=bool(number),
-                why=f"{number} stands for {str(bool(number)).lower()}, as in scripts for Megatron",
-            )
 
     def is_set(self, name: str) -> bool:
         """Whether the user or a preset set the parameter, also to null."""
@@ -63,7 +55,7 @@ class Draft:
         self.adjusted[name] = Adjusted(
             path=self.asked.paths.get(name, name),
             native=name,
-            asked=self.asked.numbers.get(name, self.asked.values.get(name)),
+            asked=self.asked.values.get(name),
             used=used,
             why=why,
         )

@@ -34,8 +34,8 @@ def coerce(parameter: Parameter, leaf: Leaf) -> Value:
     """The leaf's value in the parameter's type.
 
     Numbers may be written as text (``"50"``), text parameters keep what was written (``0123``), a scalar is a
-    list of one, and nothing but ``true`` and ``false`` is a bool; of an environment variable, also the other words of
-    shells (``1``, ``off``).
+    list of one, and nothing but ``true``, ``false`` and the numbers 1 and 0 (as scripts for Megatron write them) is a
+    bool; of an environment variable, also the other words of shells (``yes``, ``off``).
 
     Raises:
         ConfigError: the value has another type, is infinite or no number (``.inf``, ``.nan``), is none of the
@@ -92,8 +92,8 @@ def _list(kind: str, value: Value, text: Value) -> Value:
 
 
 def _bool(value: Value, text: Value) -> bool:
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
     raise _MismatchError
 
 

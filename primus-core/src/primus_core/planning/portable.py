@@ -17,8 +17,7 @@ _SIMPLE = ("bool", "int", "float")
 def typed_params(params: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The parameters with portable numbers and switches in their types: ``"8"`` is 8, ``${MOCK:1}`` is true.
 
-    So is a switch that is 1, which scripts for Megatron have; a back end may refuse it. What does not fit is left as it
-    is, for the back end to tell.
+    What does not fit is left as it is, for the back end to tell.
     """
     known = portable()
     simple = {key for key in params if key in known and known[key].type in _SIMPLE}
@@ -42,9 +41,7 @@ def with_native_spellings(
 
 
 def _typed(parameter: Parameter, leaf: Leaf) -> Leaf:
-    if parameter.type == "bool" and type(leaf.value) is int and leaf.value in (0, 1):
-        return evolve(leaf, value=bool(leaf.value), text=None)
-    if not (leaf.variables or isinstance(leaf.value, str)):
+    if not (leaf.variables or isinstance(leaf.value, str) or parameter.type == "bool"):
         return leaf
     try:
         return evolve(leaf, value=coerce(parameter, leaf))
