@@ -422,7 +422,7 @@ def test_a_terminal_has_one_live_line(terminal: tuple[int, io.TextIOWrapper]) ->
     seven, eight = (f"iteration {n}/100  loss 2.500  1,000 tokens/s" for n in (7, 8))
     erase = "\r\x1b[K"
     assert shown_on(reading) == (
-        f"{erase}{seven[:38]}…{erase}warning, rank 3: hot\n{seven[:38]}…{erase}{eight[:38]}…{erase}{eight}\ndone\n"
+        f"{erase}{seven[:38]}…{erase}{eight[:38]}…{erase}warning, rank 3: hot\n{eight[:38]}…{erase}{eight}\ndone\n"
     )
 
 

@@ -69,9 +69,20 @@ def progress_line(event: Event) -> str:
 
 
 def record_line(event: Event) -> str:
-    """``warning, rank 1: event key=value``; only a log file has room for a traceback."""
+    """``warning, rank 1: event key=value``; only a log file has room for a traceback.
+
+    With what `primus_core.submit.folding` counted: ``... (x 511 ranks)``.
+    """
     text = f"{event['event']} {event['values']}" if event["values"] else event["event"]
-    return f"{event['level']}, rank {event.get('rank', '?')}: {text}"
+    return f"{event['level']}, rank {event.get('rank', '?')}: {text}{_counted(event)}"
+
+
+def _counted(event: Event) -> str:
+    ranks, times = event.get("ranks", 1), event.get("times", 1)
+    if ranks == 1:
+        return f" (x {times:,})" if times > 1 else ""
+    more = "more " if event.get("more") else ""
+    return f" (x {ranks:,} {more}ranks{f', {times:,} times' if times > ranks else ''})"
 
 
 def _figure(before: str, value: object, spec: str, after: str = "", *, keep_zeros: bool = False) -> str:

@@ -11,6 +11,7 @@ from primus_core.log import console as looks
 from primus_core.log.events import Event
 from primus_core.log.pace import Pace
 from primus_core.log.thinning import Thinning
+from primus_core.submit.folding import Folding
 
 _ERASE = "\r\x1b[K"
 _WIDTH = 80
@@ -19,7 +20,8 @@ _WIDTH = 80
 class Console:
     """Renders events on a stream.
 
-    Metrics and progress replace each other in the live line of a terminal; elsewhere they are thinned to lines.
+    Records are held for a moment: what many ranks say at once is one line. Metrics and progress replace each other in
+    the live line of a terminal; elsewhere they are thinned to lines.
     A stream that nobody reads any more is left alone: the run goes on, and its log files have everything.
     """
 
@@ -29,6 +31,7 @@ class Console:
         self._shown: tuple[str, ...] = ()
         """The live line, the longest text first."""
         self._thinning = Thinning()
+        self._folding = Folding()
         self._pace = Pace()
 
     @classmethod
@@ -43,6 +46,10 @@ class Console:
         if self._live and event.get("kind") == "phase":
             self._phase(event["name"])
             return
+        if event.get("kind") == "record":
+            self._folding.take(event)
+            self.tick()
+            return
         text = looks.line(event, self._pace.step_seconds)
         if text is None:
             return
@@ -50,8 +57,14 @@ class Console:
             finished = event["kind"] == "progress" and event["done"] == event.get("total")
             self._shown = () if finished else (text, self._shorter(event, text))
             self._write(_ERASE + self._row())
-        elif self._live or self._thinning.shows(event):
+        elif event["kind"] == "notice":
             self.line(text)
+        elif self._live or self._thinning.shows(event):
+            self._add(text)
+
+    def tick(self) -> None:
+        """Show what has been held long enough; to be called a few times a second."""
+        self._unfold(everything=False)
 
     def _phase(self, name: str) -> None:
         """What goes on while there are no figures yet, or none for a while."""
@@ -60,11 +73,20 @@ class Console:
             self._write(_ERASE + self._row())
 
     def line(self, text: str) -> None:
-        """Show a line that stays, above the live line."""
+        """Show a line that stays, above the live line, and before it what was held."""
+        self._unfold()
+        self._add(text)
+
+    def _unfold(self, *, everything: bool = True) -> None:
+        for record in self._folding.due(everything=everything):
+            self._add(looks.record_line(record))
+
+    def _add(self, text: str) -> None:
         self._write(f"{_ERASE}{text}\n{self._row()}" if self._shown else f"{text}\n")
 
     def close(self) -> None:
-        """Leave the last state of the live line as an ordinary line."""
+        """Show what was held, and leave the last state of the live line as an ordinary line."""
+        self._unfold()
         if self._shown:
             self._write(f"{_ERASE}{self._shown[0]}\n")
         self._shown = ()

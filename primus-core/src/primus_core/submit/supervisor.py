@@ -63,11 +63,13 @@ class Supervisor:
         *,
         on_event: Callable[[Event], None],
         on_notice: Callable[[str], None],
+        on_tick: Callable[[], None] = lambda: None,
         redact: Redactor,
         log_dir: Path,
         grace: float = GRACE_SECONDS,
     ) -> None:
-        self._on_event, self._on_notice, self._redact, self._log_dir = on_event, on_notice, redact, log_dir
+        self._on_event, self._on_notice, self._on_tick = on_event, on_notice, on_tick
+        self._redact, self._log_dir = redact, log_dir
         self._grace = grace
         self._children: list[subprocess.Popen[bytes]] = []
         self._untold: dict[int, subprocess.Popen[bytes]] = {}
@@ -137,6 +139,7 @@ class Supervisor:
 
     def _read(self, seconds: float) -> bool:
         """Read what is there, waiting for it at most so long; False when every pipe is closed."""
+        self._on_tick()
         if not self._selector.get_map():
             time.sleep(min(seconds, 0.02))
             return False
