@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NoReturn
 
+from primus_core.cli.launchoptions import add_launch_options
 from primus_core.errors import ConfigError, ErrorGroup, PrimusError
 from primus_core.parameters import nearest
 
@@ -18,8 +19,13 @@ _NUMBER = re.compile(r"-[.0-9]")
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one of our errors (exit 2, with a remedy).
 
-    Where it takes overrides, ``--key value`` and ``--key=value`` are ``key=value``, unless it has an option ``--key``.
+    Each option may be written with ``-`` or ``_`` between its words. Where the parser takes overrides, ``--key value``
+    and ``--key=value`` are ``key=value``, unless it has an option ``--key``.
     """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._option_string_actions.update(self.options)
+        return super().parse_known_args(args, namespace)
 
     def parse_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = list(args or ())
@@ -36,21 +42,27 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def options(self) -> Mapping[str, argparse.Action]:
-        """By their spelling; argparse has no public list."""
-        return self._option_string_actions
+        """By each of their spellings."""
+        return {spelling: action for action in self._actions for spelling in _spellings(action)}
+
+    @property
+    def option_names(self) -> list[str]:
+        """The spellings that help shows; argparse has no public list of its actions."""
+        return [name for action in self._actions for name in action.option_strings]
 
     def _meant(self, message: str) -> str | None:
-        found = (nearest(word, self.options) for word in message.split() if word.startswith("--"))
+        found = (nearest(word, self.option_names) for word in message.split() if word.startswith("--"))
         return next(filter(None, found), None)
 
     def _plain(self, words: Iterator[str]) -> list[str]:
         """The words, with every override as ``key=value``; those from an option on are last, in their order."""
+        options = self.options
         plain: list[str] = []
         last: list[str] = []
         for word in words:
             key, given, value = word.partition("=")
-            if key in self.options:
-                takes_next = not given and self.options[key].nargs is None
+            if key in options:
+                takes_next = not given and options[key].nargs is None
                 plain += [word, *islice(words, int(takes_next))]
             elif word == "--":
                 plain += [word, *words]
@@ -64,12 +76,19 @@ class Parser(argparse.ArgumentParser):
         """The word after an override ``--key``."""
         if word is not None and (not word.startswith("-") or _NUMBER.match(word)):
             return word
-        meant = nearest(option, self.options)
+        meant = nearest(option, self.option_names)
         raise ConfigError(
             f"{option} has no value",
             why=f"it is no option of `{self.prog}`, so it sets a parameter",
             remedy=f"did you mean {meant}?" if meant else f"write {option}=true, or what it shall be",
         )
+
+
+def _spellings(action: argparse.Action) -> list[str]:
+    """``--dry-run`` and ``--dry_run``."""
+    names = [name for name in action.option_strings if name.startswith("--")]
+    other = [f"--{re.sub('[-_]', sign, name[2:])}" for name in names for sign in "-_"]
+    return list(dict.fromkeys([*action.option_strings, *other]))
 
 
 def key_of(option: str) -> str:
@@ -91,7 +110,7 @@ def name_option(error: PrimusError, arguments: Sequence[str]) -> PrimusError:
     name = error.what.partition("`")[2].partition("`")[0]
     if not (isinstance(error, ConfigError) and error.what.startswith("unknown ") and name in written):
         return error
-    meant = nearest(written[name], run_parser("primus", "").options)
+    meant = nearest(written[name], run_parser("primus", "").option_names)
     if meant is None:
         return error
     other = f" As a parameter, {error.remedy}" if error.remedy.startswith("did you mean") else ""
@@ -112,10 +131,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     add_framework(parser)
     parser.add_argument("--launcher", metavar="NAME", help="direct (torchrun) or single; default: direct if installed")
-    parser.add_argument("--nproc", type=int, metavar="N", help="ranks on this node")
-    parser.add_argument(
-        "--env", action="append", default=[], metavar="KEY=VALUE", help="environment of the ranks; repeatable"
-    )
+    add_launch_options(parser)
     parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")
     parser.add_argument("--run-id", metavar="ID", help="name of the run; default: start time and a random part")
     parser.add_argument("--strict", action="store_true", help="a setting that has no effect is an error")
@@ -123,28 +139,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-patch-drift", action="append", default=[], metavar="ID", help="apply this patch to a changed target"
     )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="check, print the commands that would run, write nothing"
-    )
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
 def add_framework(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--framework", metavar="F", help="train with this back end; the same as framework=F")
-
-
-def parse_env(pairs: Sequence[str], shell: Mapping[str, str]) -> dict[str, str]:
-    """``KEY=VALUE`` sets a variable; ``KEY`` alone takes it from the shell.
-
-    Raises:
-        ConfigError: ``KEY`` alone is not set in the shell, or the name is no variable's name.
-    """
-    env = {}
-    for pair in pairs:
-        name, given, value = pair.partition("=")
-        if not name.isidentifier():
-            raise ConfigError(f"--env {pair!r}: no name of a variable", remedy="--env KEY=VALUE")
-        if not given and name not in shell:
-            raise ConfigError(f"--env {name}: not set in this shell", remedy=f"--env {name}=VALUE, or export it first")
-        env[name] = value if given else shell[name]
-    return env

@@ -1,32 +1,79 @@
-"""``primus direct [options] -- COMMAND``: run a command with the direct launcher."""
+"""``primus direct [options] -- COMMAND`` and ``primus direct [options] --script PATH -- ARGUMENTS``."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 
 from primus_core.cli.arguments import Parser
-from primus_core.cli.main import find_command
-from primus_core.errors import ConfigError
+from primus_core.cli.launchoptions import add_launch_options, words_of
+from primus_core.cli.main import COMMANDS, PACKAGES, find_command, usage_of
+from primus_core.cli.output import say
+from primus_core.errors import ConfigError, ExitCode
+from primus_core.parameters import nearest
+
+_STARTS = ("train", "run", "plan")
+_USAGE = """\
+usage: primus direct [options] -- COMMAND ...
+
+commands:
+{commands}
+
+`primus direct -- COMMAND --help` explains a command, `primus direct --help` the options."""
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """Give the command the options of the mode."""
+    """Give the command, or the script, the options of the mode."""
     before, after = _split(argv)
-    parser = Parser(prog="primus direct", description="Run a command on this host with torchrun.", allow_abbrev=False)
-    parser.add_argument("--nproc", metavar="N", help="ranks on this node")
-    parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="environment of the ranks")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands that would run")
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    args = parser.parse_args(before)
+    parser = _parser()
+    args = parser.parse_intermixed_args(before)
+    options = words_of(parser, args)
+    if args.output and not args.script:
+        raise ConfigError("--output without --script", remedy="primus direct -- plan exp.yaml --output FILE")
+    if args.script:
+        args.launcher = None if args.single else "direct"
+        from primus_core.cli.script import run_script  # here: a command does without it
+
+        return run_script(args, [*args.arguments, *after], options, env)
+    return _command(args, options, after, env)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="primus direct",
+        usage="primus direct [options] -- COMMAND ...\n       primus direct [options] --script PATH [-- ARGUMENT ...]",
+        description="Run a command, or a Python program of your own, on this host with torchrun.",
+        epilog="`primus direct -- --help` lists the commands; `primus direct -- train --help` explains one.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--script", metavar="PATH", help="run this Python program as each rank, without an experiment")
+    add_launch_options(parser, defaults="--config")
+    parser.add_argument("--run-id", metavar="ID", help="name of the run; default: start time and a random part")
+    parser.add_argument("--skip-preflight", action="store_true", help="leave out the checks of preflight plugins")
+    parser.add_argument("--output", metavar="FILE", help="with --script: write the plan there and start nothing")
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help=argparse.SUPPRESS)
+    parser.set_defaults(launcher=None, allow_patch_drift=[])
+    return parser
+
+
+def _command(args: argparse.Namespace, options: Sequence[str], after: Sequence[str], env: Mapping[str, str]) -> int:
+    if args.arguments:
+        word = args.arguments[0]
+        raise ConfigError(f"{word!r} stands before `--`", why="a command comes after it", remedy=f"... -- {word} ...")
     if not after:
         raise ConfigError("no command after `--`", remedy="primus direct -- train pretrain --config exp.yaml")
-    if after[0] not in ("train", "run", "plan"):
-        raise ConfigError(f"`direct` cannot start {after[0]!r}", remedy="train, run or plan")
-    options = ["--launcher", "direct"]
-    options += ["--nproc", args.nproc] if args.nproc else []
-    options += [word for pair in args.env for word in ("--env", pair)]
-    options += ["--dry-run"] * args.dry_run + ["--debug"] * args.debug
-    return find_command(after[0])([*options, *after[1:]], env)
+    name, *words = after
+    if name in ("-h", "--help"):
+        say(_USAGE.format(commands=usage_of({name: COMMANDS[name] for name in _STARTS})))
+        return ExitCode.OK
+    if name in _STARTS:
+        chosen = [] if args.single or "--single" in words else ["--launcher=direct"]
+        return find_command(name)([*chosen, *options, *words], env)
+    if name in PACKAGES:
+        return find_command(name)(words, env)
+    meant = nearest(name, (*_STARTS, *PACKAGES))
+    guess = f"did you mean {meant}?" if meant else f"one of {', '.join(_STARTS)}"
+    raise ConfigError(f"`direct` cannot start {name!r}", remedy=guess)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -6,13 +6,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import cast
 
 from primus_core import __version__
 from primus_core.cli.encoding import use_utf8
 from primus_core.cli.output import say
-from primus_core.errors import ConfigError, ExitCode, PrimusError
+from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError
 
 Command = Callable[[Sequence[str], Mapping[str, str]], int]
 
@@ -26,11 +27,13 @@ COMMANDS = {
     "checkpoint": "`checkpoint list RUN`, or `checkpoint export RUN --to hf --output DIR`, weights for others",
     "plugins": "list the installed plugins",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",
-    "direct": "`direct [options] -- COMMAND`, on this host with torchrun",
+    "direct": "`direct [options] -- COMMAND`, on this host with torchrun; --script runs a program of your own",
 }
+PACKAGES = {"benchmark": "primus-preflight", "preflight": "primus-preflight"}
+"""Commands of the reference that other packages bring, and which."""
 
 _USAGE = """\
-usage: primus [--debug] [--dry-run] [--version] COMMAND ...
+usage: primus [--config FILE] [--debug] [--dry-run] [--version] COMMAND ...
 
 One experiment file becomes a training run.
 
@@ -38,6 +41,7 @@ commands:
 {commands}
 
 options:
+  --config F  defaults for launchers (YAML), for `direct`
   --dry-run   check everything, print the commands that would run, write nothing
   --debug     show tracebacks, log in detail
   --version   print the version
@@ -92,12 +96,19 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _split(arguments: list[str]) -> tuple[set[str], list[str]]:
-    """The options before the command's name, and the rest."""
-    count = next((n for n, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
-    unknown = [word for word in arguments[:count] if word not in _OPTIONS]
-    if unknown:
-        raise ConfigError(f"no option {unknown[0]!r} before the command", remedy=f"known: {', '.join(_OPTIONS)}")
-    return set(arguments[:count]), arguments[count:]
+    """The options before the command's name, and the rest; ``--config=FILE`` is one word of the options."""
+    options: set[str] = set()
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        word, given, value = rest.pop(0).partition("=")
+        if word == "--config" and (given or rest):
+            options.add(f"--config={value if given else rest.pop(0)}")
+        elif (known := word.replace("_", "-")) in _OPTIONS and not given:
+            options.add(known)
+        else:
+            known = ", ".join(("--config FILE", *_OPTIONS))
+            raise ConfigError(f"no option {word!r} before the command", remedy=f"known: {known}")
+    return options, rest
 
 
 def _usage() -> str:
@@ -129,9 +140,21 @@ def _plugin_command(name: str) -> Command:
     known = [plugin.name for plugin in plugins.of("primus.commands")]
     if name in known:
         return cast(Command, discovery.load(discovery.select(plugins, "primus.commands", name)))
-    guess = nearest(name, [*COMMANDS, *known])
+    if name in PACKAGES:
+        return partial(_not_installed, name)
+    guess = nearest(name, [*COMMANDS, *PACKAGES, *known])
     remedy = f"did you mean `primus {guess}`?" if guess else "`primus --help` lists the commands"
     raise ConfigError(f"no command {name!r}", remedy=remedy)
+
+
+def _not_installed(name: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """A command that a package brings which is not here, or is older than the command."""
+    why = f"it comes with the package {PACKAGES[name]}, which is missing here or has no such command in this version"
+    remedy = f"pip install --upgrade {PACKAGES[name]}"
+    if {"-h", "--help"} & set(argv):
+        say(f"usage: primus {name} ...\n\nnot installed: {why}\nto install it: {remedy}")
+        return ExitCode.OK
+    raise DependencyError(f"the command {name!r} is not installed", why=why, remedy=remedy)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from primus_core.cli.arguments import run_parser
+from primus_core.cli.launching import patched, with_launcher_file
 from primus_core.cli.output import say
 from primus_core.cli.prepare import prepare
 from primus_core.cli.run import warn
@@ -17,8 +18,8 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Write or print the plan; returns the exit code."""
     parser = run_parser("primus plan", "Write the plan of a run (plan.json) without starting it.")
     parser.add_argument("--output", metavar="FILE", help="where to write it; default: standard output")
-    args = parser.parse_intermixed_args(argv)
-    prepared = prepare(args, env)
+    args = with_launcher_file(parser.parse_intermixed_args(argv), env)
+    prepared = prepare(args, patched(args, env))
     warn(prepared)
     text = to_json(prepared.plan)
     if args.output is None or args.dry_run:

@@ -10,16 +10,17 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from primus_core import discovery
-from primus_core.cli.arguments import parse_env
+from primus_core.cli.launchoptions import asked_env
 from primus_core.errors import ConfigError, raise_all
-from primus_core.experiment import Experiment
+from primus_core.experiment import Experiment, Leaf
 from primus_core.outcome import Finding
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import RunPlan, Submission
 from primus_core.planning.accelerators import find_accelerators
+from primus_core.planning.launcheroptions import later_options
 from primus_core.planning.make import Request, secret_env
 from primus_core.planning.refusals import refuse_used
-from primus_core.resolve import resolve
+from primus_core.resolve import read_launcher_file, resolve, with_defaults
 from primus_core.rundir import RunDir, new_run_id
 
 
@@ -28,7 +29,8 @@ class Prepared:
     """A plan that may start: no check found an error."""
 
     plan: RunPlan
-    judged: Judged
+    judged: Judged | None = None
+    """None for what has no experiment."""
     submission: Submission
     warnings: tuple[Finding, ...]
     env: Mapping[str, str]
@@ -42,9 +44,11 @@ class Prepared:
         from primus_core.explain.resolved import Known, settled  # here: a dry run writes no experiment
         from primus_core.explain.vocabulary import vocabulary
 
+        if self.judged is None or self.plan.experiment is None:
+            return None
         words = vocabulary(self.judged.hosts, self.plan.target.library_version)
         known = {self.judged.module.name: Known.of(words, self.plan.translation)}
-        return settled(self.plan.experiment, known) if self.plan.experiment else None
+        return settled(self.plan.experiment, known)
 
 
 def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
@@ -55,7 +59,9 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     """
     plugins = discovery.scan()
     experiment = resolved(args.experiment, args, shell, plugins)
-    request = _request(args, shell, plugins)
+    request = make_request(args, shell, plugins)
+    for launcher, options in launcher_defaults(args, shell).items():
+        experiment = with_defaults(experiment, launcher, options)
     refuse_used(RunDir.of(experiment.folder, request.run_id))
     scope = Scope(request=request, found=find_accelerators(), preflight=not args.skip_preflight, strict=args.strict)
     judged = judge(experiment, plugins, scope)
@@ -88,14 +94,28 @@ def resolved(path: str, args: argparse.Namespace, shell: Mapping[str, str], plug
     )
 
 
-def _request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Request:
+def launcher_defaults(args: argparse.Namespace, shell: Mapping[str, str]) -> dict[str, Mapping[str, Leaf]]:
+    """What the launcher's file says of `direct`, without the options that count before an experiment is read."""
+    if not args.launcher_config:
+        return {}
+    sections = read_launcher_file(args.launcher_config, shell, os.getcwd())
+    return {"direct": later_options(sections["direct"])}
+
+
+def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Request:
+    """What the options ask of a run.
+
+    Raises:
+        ConfigError: an option has no meaning, or contradicts another.
+    """
     if args.nproc is not None and args.nproc < 1:
         raise ConfigError(f"--nproc {args.nproc}", why="a run has at least one rank", remedy="give 1 or more")
     return Request(
-        launcher=args.launcher or default_launcher(plugin.name for plugin in plugins.of("primus.launchers")),
+        launcher=_launcher(args, plugins),
         run_id=_run_id(args.run_id) if args.run_id is not None else new_run_id(),
-        ranks_per_node=args.nproc,
-        env=parse_env(args.env, shell),
+        ranks_per_node=1 if args.single and args.nproc is None else args.nproc,
+        env=asked_env(args, shell),
+        numa=args.numa,
         shell=shell,
         allowed_drift=tuple(args.allow_patch_drift),
         cwd=os.getcwd(),
@@ -107,6 +127,13 @@ def _run_id(name: str) -> str:
         why = "letters, digits, dots, dashes and underscores, up to 100; `latest` names the newest run"
         raise ConfigError(f"--run-id {name!r} is no name of a run", why=why, remedy="leave it out, or choose another")
     return name
+
+
+def _launcher(args: argparse.Namespace, plugins: discovery.Plugins) -> str:
+    if args.single and args.launcher not in (None, "single"):
+        raise ConfigError(f"--single and --launcher {args.launcher}", remedy="leave one of them out")
+    installed = default_launcher(plugin.name for plugin in plugins.of("primus.launchers"))
+    return "single" if args.single else args.launcher or installed
 
 
 def default_launcher(installed: Iterable[str]) -> str:

@@ -6,8 +6,10 @@ import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from primus_core.cli.arguments import run_parser
+from primus_core.cli.launching import patched, with_launcher_file
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
@@ -20,6 +22,9 @@ from primus_core.plan import Process, RunPlan
 from primus_core.rundir import RunDir
 from primus_core.yamlfile import dump_experiment
 
+if TYPE_CHECKING:
+    from primus_core.submit.consoles import Shows  # what starts processes is imported by runs that start some
+
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Run one experiment; returns the exit code."""
@@ -28,17 +33,30 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
-    prepared = prepare(args, env)
-    warn(prepared)
+    """Plan what the arguments ask for and start it; returns the exit code."""
+    args = with_launcher_file(args, env)
     if args.dry_run:
+        prepared = prepare(args, patched(args, env))
+        warn(prepared)
         say(_dry_run(args, prepared))
         return ExitCode.OK
+    from primus_core.cli.copying import console_of  # here: a dry run does without what starts processes
+
+    with console_of(args, env) as console:
+        shell = patched(args, env)
+        prepared = prepare(args, shell)
+        warn(prepared)
+        return start(prepared, shell, console, silent=args.silent)
+
+
+def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, silent: bool) -> int:
+    """Write the plan and start it; returns the exit code."""
     with ExperimentLock(RunDir(Path(prepared.plan.run_dir))) as lock:
-        say(_headline(prepared.plan))
+        say(headline(prepared.plan))
         if gone := lock.left_behind:
             complain(f"warning: the lock of run {gone.run_id} is taken over: its process is gone\n", env)
         _write(prepared)
-        return _start(prepared)
+        return _submit(prepared, console, silent)
 
 
 def _write(prepared: Prepared) -> None:
@@ -53,19 +71,24 @@ def _write(prepared: Prepared) -> None:
         raise rundir.unwritable(error) from None
 
 
-def _start(prepared: Prepared) -> int:
+def _submit(prepared: Prepared, console: Shows | None, silent: bool) -> int:
     from primus_core import report, submit  # here: a dry run does without them
 
-    ended = submit.submit(prepared.submission, prepared.plan, env=prepared.env)
-    say(report.screen(ended, prepared.plan))
+    ended = submit.submit(prepared.submission, prepared.plan, env=prepared.env, console=console)
+    screen = report.screen(ended, prepared.plan)
+    if silent and ended.exit_code:
+        complain(f"{screen}\n", prepared.env)
+    else:
+        say(screen)
     return ended.exit_code
 
 
-def _headline(plan: RunPlan) -> str:
+def headline(plan: RunPlan) -> str:
+    """What is run, and where."""
     target = plan.target
     ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
-    library = f"{plan.framework} {target.library_version} on {target.accelerator}"
-    what = topic_line("train", f"{plan.job.name} with {library}, {ranks} ({plan.launcher})")
+    with_what = f" with {plan.framework} {target.library_version}" if plan.framework else ""
+    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {ranks} ({plan.launcher})")
     return f"{what}\n{topic_line('run', plan.run_dir)}"
 
 
@@ -83,10 +106,16 @@ def _warning(finding: Finding) -> str:
 def _dry_run(args: argparse.Namespace, prepared: Prepared) -> str:
     plan = prepared.plan
     patches = len(plan.translation.patches) if plan.translation else 0
-    commands = [f"{shlex.join(plan_argv(args, plan))} &&", *map(_command, prepared.submission.processes)]
-    lines = [_headline(plan), topic_line("patches", f"{patches} planned")]
-    lines += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
-    return "\n".join([*lines, "", *commands])
+    lines = [headline(plan), topic_line("patches", f"{patches} planned")]
+    return "\n".join([*lines, *commands_of(prepared, args.patch, plan_argv(args, plan))])
+
+
+def commands_of(prepared: Prepared, scripts: Sequence[str], plan_command: Sequence[str]) -> list[str]:
+    """The two commands that do what a dry run left out, and what they need before."""
+    before = [topic_line("source", f"{path}, before the commands: a dry run does not run it") for path in scripts]
+    before += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
+    commands = [f"{shlex.join(plan_command)} &&", *map(_command, prepared.submission.processes)]
+    return [*before, "", *commands]
 
 
 def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
@@ -97,13 +126,16 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     argv = ["primus", "plan", args.experiment, *overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
     argv += ["--framework", args.framework] if args.framework is not None else []
     argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
+    argv += [{"on": "--numa", "off": "--no-numa"}[args.numa]] if args.numa else []
+    argv += ["--launcher-config", args.launcher_config] if args.launcher_config else []
     for option, values in (
         ("--env", [_without_secret(pair, plan) for pair in (*args.env, *named)]),
+        ("--env_file", args.env_file),
         ("--preset-path", args.preset_path),
         ("--allow-patch-drift", args.allow_patch_drift),
     ):
         argv += [word for value in values for word in (option, value)]
-    argv += ["--skip-preflight"] * args.skip_preflight + ["--strict"] * args.strict
+    argv += ["--skip-preflight"] * args.skip_preflight + ["--strict"] * args.strict + ["--debug"] * args.debug
     return [*argv, "--output", plan.job.argv[-1]]
 
 

@@ -6,10 +6,45 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from primus_core.errors import raise_all
+from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf, Value
 from primus_core.outcome import Finding
-from primus_core.parameters import Schema, check, load_schema
+from primus_core.parameters import Parameter, Schema, check, load_schema
+
+_EARLY = Schema(
+    library="primus",
+    version="",
+    parameters={
+        parameter.name: parameter
+        for parameter in (
+            Parameter(name="direct.patch", type="list[str]", help="As --patch."),
+            Parameter(name="direct.env_file", type="list[str]", help="As --env_file."),
+            Parameter(name="direct.log_file", type="str", help="As --log_file."),
+            Parameter(name="direct.silent", type="bool", default=False, help="As --silent."),
+        )
+    },
+)
+"""Options that count before an experiment is read: they stand in the launcher's file, or on the command line."""
+
+
+def early_options(leaves: Mapping[str, Leaf]) -> dict[str, Value]:
+    """Those of the options of a launcher's file that count before an experiment is read, typed.
+
+    Raises:
+        ConfigError: one is of the wrong type; ``ErrorGroup`` for several.
+    """
+    values, errors = check(_early(leaves), _EARLY)
+    raise_all(errors)
+    return {name.removeprefix("direct."): value for name, value in values.items()}
+
+
+def later_options(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    """The other ones."""
+    return {key: leaf for key, leaf in leaves.items() if f"direct.{key}" not in _EARLY.parameters}
+
+
+def _early(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    return {name: leaf for key, leaf in leaves.items() if (name := f"direct.{key}") in _EARLY.parameters}
 
 
 @cache
@@ -27,11 +62,15 @@ def launcher_options(experiment: Experiment, section: str) -> dict[str, Value]:
     Raises:
         ConfigError: an option is unknown or of the wrong type; ``ErrorGroup`` for several.
     """
-    leaves = experiment.launchers.get(section, {})
+    return typed_options(section, experiment.launchers.get(section, {}))
+
+
+def typed_options(section: str, leaves: Mapping[str, Leaf]) -> dict[str, Value]:
+    """As `launcher_options`, of one section."""
     if section not in _known_sections():
         return {key: leaf.value for key, leaf in leaves.items()}
-    values, errors = check({f"{section}.{key}": leaf for key, leaf in leaves.items()}, launcher_schema())
-    raise_all(errors)
+    values, errors = check({f"{section}.{key}": leaf for key, leaf in later_options(leaves).items()}, launcher_schema())
+    raise_all([*errors, *(_too_late(name, leaf) for name, leaf in _early(leaves).items())])
     return {name.removeprefix(f"{section}."): value for name, value in values.items()}
 
 
@@ -49,6 +88,16 @@ def check_sections(experiment: Experiment, launcher: str) -> tuple[Finding, ...]
     sections = {**experiment.launchers, "platform": experiment.platform}
     read = {launcher, *_known_sections()}
     return tuple(_unread(sections, read))
+
+
+def _too_late(name: str, leaf: Leaf) -> ConfigError:
+    option = name.removeprefix("direct.")
+    return ConfigError(
+        f"`{name}` is not for an experiment",
+        where=str(leaf.origin),
+        why="it counts before the experiment is read",
+        remedy=f"write --{option} on the command line, or put it into the launcher's file (`primus direct --config F`)",
+    )
 
 
 def _known_sections() -> set[str]:

@@ -17,6 +17,8 @@ from primus_core.planning.secrets import secret_names, split_secrets, without_se
 from primus_core.rundir import RunDir
 
 RANK_MODULE = "primus_core.rank"
+NUMA = "PRIMUS_NUMA"
+"""Variable that tells a rank to bind itself: ``on`` or ``auto``."""
 _MASTER = {"MASTER_ADDR": "master_addr", "MASTER_PORT": "master_port"}
 
 
@@ -31,6 +33,8 @@ class Request:
     """``--env`` of the command line."""
     shell: Mapping[str, str] = field(factory=dict)
     """The environment of ``primus`` itself."""
+    numa: str | None = None
+    """``on`` or ``off`` of the command line; None: as the section `direct:` says."""
     allowed_drift: tuple[str, ...] = ()
     cwd: str = "."
 
@@ -101,7 +105,9 @@ def make_plan(
     rundir = RunDir.of(experiment.folder, request.run_id)
     task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
     needed = {name: value for name, value in translation.environment.items() if name not in request.shell}
-    public, _ = split_secrets({**needed, **_asked(experiment, request)})
+    public, _ = split_secrets(
+        {**needed, **numa_env(launcher_options(experiment, "direct"), request), **_asked(experiment, request)}
+    )
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),
@@ -125,6 +131,16 @@ def make_plan(
 def secret_env(experiment: Experiment, request: Request) -> dict[str, str]:
     """Secrets of ``env:`` and ``--env``, to be inherited by the ranks."""
     return split_secrets(_asked(experiment, request))[1]
+
+
+def numa_env(options: Mapping[str, Value], request: Request) -> dict[str, str]:
+    """What tells the ranks to bind themselves to a part of their host; nothing where they shall not.
+
+    Args:
+        options: the section `direct:`.
+    """
+    wish = request.numa or str(options.get("numa", "off"))
+    return {NUMA: "auto" if wish == "auto" else "on"} if wish in ("on", "true", "auto") else {}
 
 
 def _asked(experiment: Experiment, request: Request) -> dict[str, str]:
@@ -152,5 +168,9 @@ def _job(
 
 def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
     options = launcher_options(experiment, request.launcher)
-    given = {**request.shell, **_asked(experiment, request)}
-    return {**options, **{option: given[name] for name, option in _MASTER.items() if given.get(name)}}
+    return {**options, **meeting_point({**request.shell, **_asked(experiment, request)})}
+
+
+def meeting_point(env: Mapping[str, str]) -> dict[str, Value]:
+    """The options of launchers that the environment sets."""
+    return {option: env[name] for name, option in _MASTER.items() if env.get(name)}

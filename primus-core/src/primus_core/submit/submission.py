@@ -17,15 +17,14 @@ from primus_core.outcome import RunReport
 from primus_core.plan import RunPlan, Submission
 from primus_core.rundir import RunDir
 from primus_core.submit.console import Console
+from primus_core.submit.consoles import Shows
 from primus_core.submit.supervisor import Ended, Supervisor
 
 EVENTS = {"PRIMUS_CONSOLE": "events"}
 """Tells the ranks' parents to send events instead of readable lines."""
 
 
-def submit(
-    submission: Submission, plan: RunPlan, *, env: Mapping[str, str], console: Console | None = None
-) -> RunReport:
+def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], console: Shows | None = None) -> RunReport:
     """Start the processes of a submission, show what they say, and wait for their end.
 
     Writes the submission's files, the launchers' own output (``submission/host-N.log``) and ``report.json``. When
@@ -61,7 +60,7 @@ def submit(
     return _report(ended, plan, rundir, console)
 
 
-def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Console) -> RunReport:
+def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows) -> RunReport:
     """Merge what the ranks left, and write it down."""
     merged = report.merge(rundir, plan.target.world_size)
     killed_by = signal.Signals(ended.killed).name if ended.killed else None
@@ -73,13 +72,15 @@ def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Console) -> Ru
     return merged
 
 
-def _supervise(
-    submission: Submission, plan: RunPlan, rundir: RunDir, env: Mapping[str, str], console: Console
-) -> Ended:
+def _supervise(submission: Submission, plan: RunPlan, rundir: RunDir, env: Mapping[str, str], console: Shows) -> Ended:
     redact = Redactor.of_environment(plan.secrets, env)
     try:
         with Supervisor(
-            on_event=console.event, on_notice=console.line, redact=redact, log_dir=rundir.submission
+            on_event=console.event,
+            on_notice=console.line,
+            on_tick=console.tick,
+            redact=redact,
+            log_dir=rundir.submission,
         ) as supervisor:
             return supervisor.run(submission.processes, {**env, **EVENTS})
     finally:

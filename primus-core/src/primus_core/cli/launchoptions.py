@@ -1,0 +1,93 @@
+"""How and where ranks are started, and in which environment: options of `direct` and of what stands behind it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from primus_core.errors import ConfigError
+from primus_core.planning.envfile import read_env_file
+
+_DEFAULTS = "--launcher-config"
+"""On `direct`, where it cannot be taken for the experiment, the option is `--config`."""
+
+
+class _Env(argparse.Action):
+    """``--env KEY=VALUE`` and ``--env KEY`` set variables; any other word is the path of an env file."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: object = None
+    ) -> None:
+        word = str(values)
+        kind = "env" if "=" in word or word.isidentifier() else "env_file"
+        setattr(namespace, kind, [*getattr(namespace, kind), word])
+
+
+def add_launch_options(parser: argparse.ArgumentParser, *, defaults: str = _DEFAULTS) -> None:
+    """Add them; a command that has them all gives `words_of` to another one that has them too."""
+    add = parser.add_argument
+    add("--nproc", type=int, metavar="N", help="ranks on this node")
+    add("--single", action="store_true", help="one rank, started by python itself instead of torchrun")
+    about = "set a variable of the ranks, or KEY alone: take it from the shell; a FILE is an env file; repeatable"
+    add("--env", action=_Env, default=[], metavar="KEY=VALUE|FILE", help=about)
+    about = "set the variables of a file of KEY=VALUE lines; repeatable, and weaker than --env KEY=VALUE"
+    add("--env_file", action="append", default=[], metavar="FILE", help=about)
+    about = "source this bash script before the start; its exports reach the ranks, 0: done, 2: skipped; repeatable"
+    add("--patch", action="append", default=[], metavar="SCRIPT", help=about)
+    add("--log_file", metavar="PATH", help="write a copy of the console there, a file for each node")
+    about = "bind each rank to the CPUs and memory near its accelerator, or to its share of the cores (numactl)"
+    add("--numa", action="store_const", const="on", dest="numa", help=about)
+    add("--no-numa", action="store_const", const="off", dest="numa", help="do not, whatever the files say")
+    add("--silent", action="store_true", help="print warnings and errors only")
+    add(defaults, dest="launcher_config", metavar="FILE", help="defaults for launchers (YAML, section `direct:`)")
+    add("--dry-run", action="store_true", help="check, print the commands that would run, write nothing")
+    add("--debug", action="store_true", help="show tracebacks; PRIMUS_LOG_LEVEL=DEBUG for the ranks")
+
+
+def words_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[str]:
+    """The words that give another command the same options as these arguments."""
+    return [word for action in parser._actions if action.option_strings for word in _words(action, args)]
+
+
+def _words(action: argparse.Action, args: argparse.Namespace) -> Iterator[str]:
+    value = getattr(args, action.dest, None)
+    option = _DEFAULTS if action.dest == "launcher_config" else action.option_strings[0]
+    if value in (None, False, action.default):
+        return
+    if isinstance(action, argparse._StoreConstAction):
+        yield from [option] * (value == action.const)
+    else:
+        yield from (f"{option}={one}" for one in (value if isinstance(value, list) else [value]))
+
+
+def asked_env(args: argparse.Namespace, shell: Mapping[str, str]) -> dict[str, str]:
+    """The variables of env files in their order, and of ``--env`` on top.
+
+    Raises:
+        ConfigError: a file cannot be read or has a wrong line; or as `parse_env`.
+    """
+    values: dict[str, str] = {}
+    for path in args.env_file:
+        values.update(read_env_file(path, shell).values)
+    level = {"PRIMUS_LOG_LEVEL": "DEBUG"} if args.debug else {}
+    return {**level, **values, **parse_env(args.env, shell)}
+
+
+def parse_env(pairs: Sequence[str], shell: Mapping[str, str]) -> dict[str, str]:
+    """``KEY=VALUE`` sets a variable; ``KEY`` alone takes it from the shell.
+
+    Raises:
+        ConfigError: ``KEY`` alone is not set in the shell, or the name is no variable's name.
+    """
+    env = {}
+    for pair in pairs:
+        name, given, value = pair.partition("=")
+        if not name.isidentifier():
+            raise ConfigError(f"--env {pair!r}: no name of a variable", remedy="--env KEY=VALUE")
+        if not given and name not in shell:
+            file = f", or ./{name} if the file is meant" if os.path.exists(name) else ""
+            remedy = f"--env {name}=VALUE, or export it first{file}"
+            raise ConfigError(f"--env {name}: not set in this shell", remedy=remedy)
+        env[name] = value if given else shell[name]
+    return env

@@ -1,0 +1,86 @@
+"""``primus direct --script PATH -- ARGUMENTS``: run a Python program of one's own under the launcher."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from primus_core import discovery
+from primus_core.cli.launching import patched, with_launcher_file
+from primus_core.cli.output import say
+from primus_core.cli.prepare import Prepared, launcher_defaults, make_request
+from primus_core.cli.run import commands_of, headline, start, warn
+from primus_core.codec import to_json
+from primus_core.errors import ExitCode, RunError, raise_all
+from primus_core.files import write_atomic
+from primus_core.hooks import load_host
+from primus_core.outcome import Where
+from primus_core.planning.accelerators import find_accelerators
+from primus_core.planning.launcheroptions import typed_options
+from primus_core.planning.refusals import refuse_used
+from primus_core.planning.script import script_plan
+from primus_core.planning.secrets import split_secrets
+from primus_core.rundir import RunDir
+
+
+def run_script(args: argparse.Namespace, words: Sequence[str], options: Sequence[str], env: Mapping[str, str]) -> int:
+    """Plan the program and start it; returns the exit code.
+
+    Args:
+        words: the program's arguments.
+        options: the words that give another command the options of ``args``.
+    """
+    args = with_launcher_file(args, env)
+    if args.dry_run or args.output:
+        return _plan_only(args, words, options, env)
+    from primus_core.cli.copying import console_of  # here: a dry run does without what starts processes
+
+    with console_of(args, env) as console:
+        shell = patched(args, env)
+        prepared = _prepare(args, words, shell)
+        warn(prepared)
+        return start(prepared, shell, console, silent=args.silent)
+
+
+def _plan_only(args: argparse.Namespace, words: Sequence[str], options: Sequence[str], env: Mapping[str, str]) -> int:
+    prepared = _prepare(args, words, patched(args, env))
+    warn(prepared)
+    if args.dry_run:
+        plan = prepared.plan
+        chosen = [word for word in options if word not in ("--dry-run", "--silent") and not word.startswith("--patch=")]
+        chosen += [f"--run-id={plan.run_id}", f"--output={plan.job.argv[-1]}", f"--script={args.script}"]
+        say(
+            "\n".join([headline(plan), *commands_of(prepared, args.patch, ["primus", "direct", *chosen, "--", *words])])
+        )
+        return ExitCode.OK
+    try:
+        write_atomic(args.output, to_json(prepared.plan))
+    except OSError as error:
+        raise RunError("cannot write the plan", where=args.output, why=str(error)) from None
+    return ExitCode.OK
+
+
+def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str, str]) -> Prepared:
+    plugins = discovery.scan()
+    request = make_request(args, shell, plugins)
+    hosts = load_host(plugins, backend=None, launcher=request.launcher, preflight=not args.skip_preflight)
+    plan = script_plan(
+        args.script,
+        words,
+        request=request,
+        options=typed_options("direct", launcher_defaults(args, shell).get("direct", {})),
+        found=find_accelerators(),
+        distributions=discovery.distributions(plugins),
+    )
+    refuse_used(RunDir(Path(plan.run_dir)))
+    findings = hosts.preflight(plan, Where.SUBMIT)
+    raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
+    secrets = split_secrets(request.env)[1]
+    return Prepared(
+        plan=plan,
+        submission=hosts.launch(plan.job),
+        warnings=tuple(finding for finding in findings if finding.severity == "warning"),
+        env={**shell, **secrets},
+        asked_secrets=tuple(sorted(secrets)),
+    )
