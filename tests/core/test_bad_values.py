@@ -124,9 +124,9 @@ def test_text_stays_what_was_written(tmp_path: Path, line: str, key: str, wanted
             'exp.yaml:11: `flag` takes true or false, not "no" |  | write true or false, such as its default false',
         ),
         (
-            "flag: 1",
+            "flag: 2",
             {},
-            "exp.yaml:11: `flag` takes true or false, not 1 |  | write true or false, such as its default false",
+            "exp.yaml:11: `flag` takes true or false, not 2 |  | write true or false, such as its default false",
         ),
         (
             "load: None",

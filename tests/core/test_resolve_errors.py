@@ -64,7 +64,11 @@ def test_unknown_keys(problems: Problems) -> None:
         ("exp.yaml:5: unknown key `enviroment`", errors[0].remedy),
         ("exp.yaml:6: unknown key `models`", "did you mean `modules`?"),
         ("exp.yaml:12: unknown key `override`", "did you mean `overrides`?"),
-        ("exp.yaml:13: unknown key `zzz`", "a module has the keys framework, config, model, overrides"),
+        (
+            "exp.yaml:13: unknown key `zzz`",
+            "a module has the keys framework, config, model, overrides; "
+            "a parameter belongs below `overrides`, as in `overrides.zzz`",
+        ),
     ]
 
 

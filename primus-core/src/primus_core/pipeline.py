@@ -22,7 +22,7 @@ from primus_core.planning.patchorder import check_patches
 from primus_core.planning.portable import typed_params, with_native_spellings
 from primus_core.planning.refusals import refuse_secrets
 from primus_core.planning.settings import core_schema, core_settings
-from primus_core.planning.unused import has_no_effect, unused_parameters
+from primus_core.planning.unused import has_no_effect, unused_parameters, unused_version
 
 T = TypeVar("T")
 
@@ -192,7 +192,8 @@ class _Judge:
     ) -> tuple[Finding, ...]:
         found = [*sections, *(unused_parameters(self.experiment, self.module, translation) if translation else ())]
         if plan:
-            found += [*check_layout(plan), *self.hosts.preflight(plan, Where.SUBMIT)]
+            found += [*unused_version(self.module, plan.target), *check_layout(plan)]
+            found += self.hosts.preflight(plan, Where.SUBMIT)
         if plan and self.scope.files:
             found += self.hosts.preflight_files(plan)
         return tuple(dict.fromkeys(map(self._strictly, found)))  # a check may answer alike at both places

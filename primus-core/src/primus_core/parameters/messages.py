@@ -25,6 +25,10 @@ _WANTED: dict[str, str] = {
 }
 
 
+EXPERIMENT_KEYS = ("work_group", "user_name", "exp_name", "workspace", "framework", "config", "model")
+"""What a word of the command line may set beside parameters."""
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate a user most likely meant by a misspelled name; None when none is close."""
     by_key = {_fold(candidate): candidate for candidate in candidates}
@@ -102,7 +106,8 @@ def unknown(key: str, leaf: Leaf, schema: Schema, also: Collection[str], *, gues
     """
     names = [*schema.parameters, *also] if guess else []
     inside = members(key, names)
-    meant = nearest(key, names)
+    others = EXPERIMENT_KEYS if leaf.origin.layer == "command line" else ()
+    meant = nearest(key.removeprefix("overrides."), [*names, *others])
     if inside:
         remedy = f"`{key}` is a group: set one of its parameters, such as `{inside[0]}`"
     elif meant:

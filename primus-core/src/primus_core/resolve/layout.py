@@ -140,6 +140,8 @@ def _not_a_name(what: str, name: str, where: str) -> ConfigError:
 def unknown_key(key: str, known: Collection[str], owner: str, where: str) -> ConfigError:
     meant = nearest(key, known)
     guess = f"did you mean `{meant}`?" if meant else f"{owner} has the keys {', '.join(known)}"
+    if not meant and "overrides" in known:
+        guess += f"; a parameter belongs below `overrides`, as in `overrides.{key}`"
     return ConfigError(f"unknown key `{key}`", where=where, why=f"{owner} has no such key", remedy=guess)
 
 
