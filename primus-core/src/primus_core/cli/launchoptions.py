@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.errors import ConfigError
+from primus_core.outcome import Finding
 from primus_core.planning.envfile import read_env_file
 
+_FEW = 12
 _DEFAULTS = "--launcher-config"
 """On `direct`, where it cannot be taken for the experiment, the option is `--config`."""
 
@@ -72,6 +74,23 @@ def asked_env(args: argparse.Namespace, shell: Mapping[str, str]) -> dict[str, s
         values.update(read_env_file(path, shell).values)
     level = {"PRIMUS_LOG_LEVEL": "DEBUG"} if args.debug else {}
     return {**level, **values, **parse_env(args.env, shell)}
+
+
+def kept_references(args: argparse.Namespace, shell: Mapping[str, str]) -> tuple[Finding, ...]:
+    """What to tell of values in env files that look like references to variables, and are text."""
+    places = [place for path in args.env_file for place in read_env_file(path, shell).references]
+    if not places:
+        return ()
+    return (
+        Finding(
+            check="env_file.reference",
+            severity="warning",
+            summary="a $ in an env file is a $: variables are not put in",
+            evidence=", ".join(places[:_FEW]) + (f" and {len(places) - _FEW} more" if len(places) > _FEW else ""),
+            remedy="Quote the value with ' if that is meant, or compute it in a script for --patch.",
+            where=places[0],
+        ),
+    )
 
 
 def parse_env(pairs: Sequence[str], shell: Mapping[str, str]) -> dict[str, str]:

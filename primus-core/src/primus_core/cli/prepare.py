@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from primus_core import discovery
-from primus_core.cli.launchoptions import asked_env
+from primus_core.cli.launchoptions import asked_env, kept_references
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf
 from primus_core.outcome import Finding
@@ -73,7 +73,7 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         plan=plan,
         judged=judged,
         submission=judged.hosts.launch(plan.job),
-        warnings=judged.warnings,
+        warnings=(*kept_references(args, shell), *judged.warnings),
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )

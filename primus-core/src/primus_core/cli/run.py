@@ -126,6 +126,7 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     argv = ["primus", "plan", args.experiment, *overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
     argv += ["--framework", args.framework] if args.framework is not None else []
     argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
+    argv += ["--single"] * args.single
     argv += [{"on": "--numa", "off": "--no-numa"}[args.numa]] if args.numa else []
     argv += ["--launcher-config", args.launcher_config] if args.launcher_config else []
     for option, values in (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from primus_core import discovery
 from primus_core.cli.launching import patched, with_launcher_file
+from primus_core.cli.launchoptions import kept_references
 from primus_core.cli.output import say
 from primus_core.cli.prepare import Prepared, launcher_defaults, make_request
 from primus_core.cli.run import commands_of, headline, start, warn
@@ -80,7 +81,7 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
     return Prepared(
         plan=plan,
         submission=hosts.launch(plan.job),
-        warnings=tuple(finding for finding in findings if finding.severity == "warning"),
+        warnings=(*kept_references(args, shell), *(one for one in findings if one.severity == "warning")),
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )

@@ -26,6 +26,8 @@ def line(event: Event, step_seconds: float | None = None) -> str | None:
         return progress_line(event)
     if kind == "notice":
         return topic_line(str(event["topic"]), str(event["text"]))
+    if kind == "output":
+        return str(event["text"])
     return record_line(event) if kind == "record" else None
 
 

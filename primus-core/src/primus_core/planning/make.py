@@ -18,7 +18,7 @@ from primus_core.rundir import RunDir
 
 RANK_MODULE = "primus_core.rank"
 NUMA = "PRIMUS_NUMA"
-"""Variable that tells a rank to bind itself: ``on`` or ``auto``."""
+"""Variable that tells a rank to bind itself: ``on:ACCELERATOR`` or ``auto:ACCELERATOR``."""
 _MASTER = {"MASTER_ADDR": "master_addr", "MASTER_PORT": "master_port"}
 
 
@@ -105,9 +105,8 @@ def make_plan(
     rundir = RunDir.of(experiment.folder, request.run_id)
     task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
     needed = {name: value for name, value in translation.environment.items() if name not in request.shell}
-    public, _ = split_secrets(
-        {**needed, **numa_env(launcher_options(experiment, "direct"), request), **_asked(experiment, request)}
-    )
+    bound = numa_env(launcher_options(experiment, "direct"), request, target.accelerator)
+    public, _ = split_secrets({**needed, **bound, **_asked(experiment, request)})
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),
@@ -133,14 +132,14 @@ def secret_env(experiment: Experiment, request: Request) -> dict[str, str]:
     return split_secrets(_asked(experiment, request))[1]
 
 
-def numa_env(options: Mapping[str, Value], request: Request) -> dict[str, str]:
+def numa_env(options: Mapping[str, Value], request: Request, accelerator: Accelerator) -> dict[str, str]:
     """What tells the ranks to bind themselves to a part of their host; nothing where they shall not.
 
     Args:
         options: the section `direct:`.
     """
     wish = request.numa or str(options.get("numa", "off"))
-    return {NUMA: "auto" if wish == "auto" else "on"} if wish in ("on", "true", "auto") else {}
+    return {NUMA: f"{'auto' if wish == 'auto' else 'on'}:{accelerator}"} if wish in ("on", "true", "auto") else {}
 
 
 def _asked(experiment: Experiment, request: Request) -> dict[str, str]:

@@ -51,7 +51,7 @@ def script_plan(
     ranks = asked if isinstance(asked, int) else found.count or 1
     arguments: dict[str, Value] = {"path": _word(os.path.abspath(path)), "argv": [_word(word) for word in words]}
     task = Task(kind="script", entry=ENTRY, arguments=arguments, ranks_per_node=ranks)
-    public, _ = split_secrets({**numa_env(options, request), **request.env})
+    public, _ = split_secrets({**numa_env(options, request, found.kind), **request.env})
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from primus_core.errors import ConfigError, DependencyError
+from primus_core.log.levels import LEVELS
 from primus_core.log.redaction import Redactor
 from primus_core.rank.files import Limits
 
@@ -29,6 +30,8 @@ class Brief(NamedTuple):
     forwards_events: bool
     """Another process renders the console."""
     redact: Redactor
+    shows_output: bool = False
+    """The console shows what this rank prints: the first rank of a user's own program."""
 
     @property
     def log_folder(self) -> str:
@@ -69,6 +72,12 @@ def metrics_rank(world_size: int, pipeline: int) -> int:
     return world_size - world_size // max(pipeline, 1)
 
 
+def _console_level(settings: Mapping[str, Any], env: Mapping[str, str]) -> str:
+    """PRIMUS_LOG_LEVEL, which is for one run, counts more than the experiment."""
+    asked = env.get("PRIMUS_LOG_LEVEL", "").lower()
+    return asked if asked in LEVELS else str(settings.get("stderr_sink_level") or "warning").lower()
+
+
 def _brief(plan: Mapping[str, Any], env: Mapping[str, str]) -> Brief:
     settings = plan["settings"]["values"]
     layout = (plan["translation"] or {}).get("layout", {})
@@ -79,10 +88,11 @@ def _brief(plan: Mapping[str, Any], env: Mapping[str, str]) -> Brief:
         module=plan["module"] or plan["task"]["kind"],
         rank=rank,
         world_size=world_size,
-        console_level=str(settings.get("stderr_sink_level") or "warning").lower(),
+        console_level=_console_level(settings, env),
         file_level=str(settings.get("file_sink_level") or "debug").lower(),
         file_limits=Limits(int(settings.get("log_max_bytes") or 0), int(settings.get("log_backups") or 0)),
         reports_metrics=rank == metrics_rank(world_size, layout.get("pipeline", 1)),
         forwards_events=env.get("PRIMUS_CONSOLE") == "events",
         redact=Redactor.of_environment(plan["secrets"], env),
+        shows_output=rank == 0 and plan["task"]["kind"] == "script" and not plan["module"],
     )

@@ -40,13 +40,15 @@ class Router:
         self._said: list[str] = []
 
     def stream(self, source: str, lines: list[bytes]) -> None:
-        """Output that was no event: it is in the log only."""
+        """Output that was no event: it is in the log only, unless it is the output of a user's own program."""
         if not lines:
             return
         texts = [one_line(text) for text in self._text(lines).split("\n")]
         before = head(self._origin, time.time(), "info", source)
         self._files.append("info", utf8(f"{before}{f'{chr(10)}{before}'.join(texts)}\n"))
         self._said += texts[-TAIL_LINES:]
+        for text in texts if self._brief.shows_output else ():
+            self._show({"kind": "output", "text": text}, wanted=True)
         self._flush()
 
     def events(self, lines: list[bytes]) -> None:

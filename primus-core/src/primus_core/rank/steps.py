@@ -15,6 +15,7 @@ from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.patching import verify
 from primus_core.plan import RunPlan
 from primus_core.rank.adjustments import record_adjustments
+from primus_core.rank.binding import tell_binding
 from primus_core.rank.comparison import compare
 from primus_core.rank.context import Context
 from primus_core.rank.entries import call, find_entry
@@ -36,6 +37,7 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     have_helpers_recorded(emitter, level, env)
     run_dir = RunDir(Path(plan.run_dir))
     rank = Context(emitter, plan.run_id, run_dir, env)
+    tell_binding(rank)
     plugins = discovery.scan()
     compare(plan, plugins, rank.world_size)
     back_end = hooks.load_rank(plugins, plan.framework)
