@@ -8,7 +8,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from primus_core.errors import RunError
+from primus_core.errors import ConfigError, RunError
+
+_PLAN = "plan.json"
+GIVE_A_RUN = f"give a folder `runs/RUN_ID`, an experiment's folder (its newest run), or a {_PLAN}"
 
 
 @frozen
@@ -21,9 +24,18 @@ class RunDir:
     def of(cls, experiment_folder: str | Path, run_id: str) -> RunDir:
         return cls(Path(experiment_folder) / "runs" / run_id)
 
+    @classmethod
+    def with_plan(cls, path: Path, planned: str) -> RunDir:
+        """The folder of the run with this plan: where the plan lies, unless that is no run's folder.
+
+        Args:
+            planned: the folder that the plan itself names.
+        """
+        return cls(path.parent if path.parent.parent.name == "runs" else Path(planned))
+
     @property
     def plan(self) -> Path:
-        return self.path / "plan.json"
+        return self.path / _PLAN
 
     @property
     def resolved(self) -> Path:
@@ -73,3 +85,23 @@ class RunDir:
 def new_run_id() -> str:
     """``20260131-093000-1f2e3d``: UTC start time and a random part; sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
+
+
+def find_plan(name: str) -> Path:
+    """The plan of a run that a path means: the run's folder, an experiment's (its newest run), or a ``plan.json``.
+
+    The place is that in the run's own folder, not behind ``runs/latest``.
+
+    Raises:
+        ConfigError: there is no run.
+    """
+    path = Path(name)
+    if not os.path.exists(path):
+        raise ConfigError("there is no such run", where=name, remedy=GIVE_A_RUN)
+    for file in (path, path / _PLAN, path / "runs" / "latest" / _PLAN):
+        if os.path.isfile(file):
+            return file.resolve()
+    runs = sorted(plan.parent.name for plan in path.glob(f"runs/*/{_PLAN}"))
+    remedy = f"give one of its runs: {path / 'runs' / runs[-1]}" if runs else GIVE_A_RUN
+    why = f"it has neither {_PLAN} nor runs/latest/{_PLAN}"
+    raise ConfigError("the folder is no run", where=name, why=why, remedy=remedy)

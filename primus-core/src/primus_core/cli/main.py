@@ -23,6 +23,7 @@ COMMANDS = {
     "config": "know what an experiment file means: show, explain, translate, diff, validate, schema, init",
     "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",
+    "logs": "what the ranks of a run logged, merged by time; --follow, --rank, --level, --since, --grep",
     "patches": "list what a run would patch in the library's code, and why",
     "checkpoint": "`checkpoint list RUN`, or `checkpoint export RUN --to hf --output DIR`, weights for others",
     "plugins": "list the installed plugins",

@@ -12,13 +12,16 @@ from typing import TextIO
 from primus_core.errors import RunError
 
 
-def say(text: str) -> None:
+def say(text: str) -> bool:
     """Write a line to standard output. A closed pipe (``| head``) is the reader's right and changes no exit code.
+
+    Returns:
+        Whether somebody may still read what comes next.
 
     Raises:
         RunError: it cannot be written, such as to a full disk.
     """
-    _write(sys.stdout, f"{text}\n")
+    return _write(sys.stdout, f"{text}\n")
 
 
 def complain(text: str, env: Mapping[str, str]) -> None:
@@ -37,20 +40,22 @@ def assignments(arguments: Sequence[str]) -> dict[str, str]:
     return {name.rpartition(".")[2]: value for name, value in pairs}
 
 
-def _write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> bool:
     if stream is None:  # the caller closed it: `>&-`
-        return
+        return False
     try:
         encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))  # a path may hold any bytes
         stream.flush()
     except BrokenPipeError:
         _discard(stream)
+        return False
     except OSError as error:
         _discard(stream)
         raise RunError(
             "the output cannot be written", why=error.strerror or str(error), remedy="send it somewhere else"
         ) from None
+    return True
 
 
 def _discard(stream: TextIO) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from attrs import frozen
@@ -13,10 +12,7 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import RunReport
 from primus_core.plan import RunPlan
-from primus_core.rundir import RunDir
-
-_PLAN = "plan.json"
-_GIVE = "give a folder `runs/RUN_ID`, an experiment's folder (its newest run), or a plan.json"
+from primus_core.rundir import GIVE_A_RUN, RunDir, find_plan
 
 
 @frozen(kw_only=True)
@@ -41,15 +37,15 @@ def find_run(name: str) -> Run:
     Raises:
         ConfigError: there is no run, its plan or report is damaged, or it was no training of an experiment.
     """
-    path = _plan_file(Path(name), name)
+    path = find_plan(name)
     try:
         plan = from_json(RunPlan, path.read_text(encoding="utf-8"), source=str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the plan cannot be read", where=str(path), why=str(error), remedy=_GIVE) from None
+        raise ConfigError("the plan cannot be read", where=str(path), why=str(error), remedy=GIVE_A_RUN) from None
     if plan.experiment is None or plan.module is None or plan.module not in plan.experiment.modules:
         why = f"its plan is for a task of kind `{plan.task.kind}`, without an experiment"
-        raise ConfigError("the run trained nothing", where=str(path), why=why, remedy=_GIVE)
-    rundir = RunDir(path.parent if path.parent.parent.name == "runs" else Path(plan.run_dir))
+        raise ConfigError("the run trained nothing", where=str(path), why=why, remedy=GIVE_A_RUN)
+    rundir = RunDir.with_plan(path, plan.run_dir)
     return Run(
         rundir=rundir,
         plan=plan,
@@ -59,26 +55,14 @@ def find_run(name: str) -> Run:
     )
 
 
-def _plan_file(path: Path, name: str) -> Path:
-    """The plan's place in the run's own folder, not behind ``runs/latest``."""
-    if not os.path.exists(path):
-        raise ConfigError("there is no such run", where=name, remedy=_GIVE)
-    for file in (path, path / _PLAN, path / "runs" / "latest" / _PLAN):
-        if os.path.isfile(file):
-            return file.resolve()
-    runs = sorted(plan.parent.name for plan in path.glob(f"runs/*/{_PLAN}"))
-    remedy = f"give one of its runs: {path / 'runs' / runs[-1]}" if runs else _GIVE
-    raise ConfigError(
-        "the folder is no run", where=name, why=f"it has neither {_PLAN} nor runs/latest/{_PLAN}", remedy=remedy
-    )
-
-
 def _report(rundir: RunDir, plan: RunPlan) -> RunReport | None:
     """The run's report; that of its ranks, where they were started without `primus run`."""
     try:
         found = report.read(rundir)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the report cannot be read", where=str(rundir.report), why=str(error), remedy=_GIVE) from None
+        raise ConfigError(
+            "the report cannot be read", where=str(rundir.report), why=str(error), remedy=GIVE_A_RUN
+        ) from None
     if found is None and any(rundir.ranks.glob("rank-*.json")):
         merged = report.merge(rundir, plan.target.world_size)
         return merged if len(merged.ranks) == plan.target.world_size else None
