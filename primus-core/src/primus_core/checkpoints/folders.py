@@ -11,6 +11,7 @@ So a checkpoint of ours is whole if and only if it has the marker, whatever libr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -84,10 +85,10 @@ class Naming:
 
     def discard(self, save: str | Path, iteration: int) -> None:
         """Delete what a save that failed has written: it is of no use, and the disk may be full of it."""
-        folder = self.folder(save, iteration)
-        if folder.exists():
-            put_aside(folder)
-        _remove(self.saving(save, iteration))
+        with contextlib.suppress(FileNotFoundError):  # nothing was written, or another rank does this too
+            put_aside(self.folder(save, iteration))
+        with contextlib.suppress(FileNotFoundError):
+            _remove(self.saving(save, iteration))
         sweep(save)
 
     def saving(self, save: str | Path, iteration: int) -> Path:

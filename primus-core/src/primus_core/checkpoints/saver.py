@@ -17,8 +17,8 @@ from primus_core.checkpoints.space import Room, is_disk_full, size_on_disk
 from primus_core.errors import RunError
 
 _LAST_SECONDS = 5.0
-_LOOKING_SECONDS = 0.5
-"""After a failure, until every rank has seen what is left of the disk."""
+_FIRST_SECONDS = 1.0
+"""How much earlier rank 0 tells of a failure that all ranks see: the others are ended meanwhile, and repeat nothing."""
 _UNKNOWN = Room(folder="", needed=0, free=0)
 
 
@@ -66,6 +66,7 @@ class Saver:
         if room.is_enough:
             return True
         if last:
+            self._let_first_speak()
             raise self._no_room(f"there is no room for the last checkpoint, of iteration {iteration}", room)
         if self._rank.rank == 0:
             self._rank.log("warning", f"no checkpoint of iteration {iteration}: {room}; the run goes on")
@@ -87,9 +88,8 @@ class Saver:
         """
         folder = self._naming.folder(self._save, iteration)
         room, written = Room.of(self._save, self._size), sum(listing(folder).values())
-        if self._rank.rank == 0:
-            time.sleep(_LOOKING_SECONDS)
-            self._naming.discard(self._save, iteration)
+        self._let_first_speak()
+        self._naming.discard(self._save, iteration)
         # libraries tell what other processes met without saying what it was
         if is_disk_full(error) or room.free + written < room.needed:
             what = f"the disk became full while the checkpoint of iteration {iteration} was written"
@@ -130,6 +130,10 @@ class Saver:
             put_aside(item.folder)
             self._rank.log("info", "checkpoint deleted", folder=str(item.folder))
         sweep(self._save)
+
+    def _let_first_speak(self) -> None:
+        if self._rank.rank != 0:
+            time.sleep(_FIRST_SECONDS)
 
     def _no_room(self, what: str, room: Room) -> RunError:
         return RunError(
