@@ -87,6 +87,16 @@ class Problem:
 
 
 @frozen(kw_only=True)
+class Raised:
+    """An exception from which another one came."""
+
+    type: str
+    text: str
+    at: str = ""
+    """``file:line in function`` of where it was raised; empty where that is not known."""
+
+
+@frozen(kw_only=True)
 class Failure:
     """The exception that ended a rank."""
 
@@ -95,6 +105,22 @@ class Failure:
     traceback: str = ""
     problems: tuple[Problem, ...] = ()
     """Empty for an exception that is not Primus' own."""
+    at: str = ""
+    """``file:line in function`` of where it was raised; empty where that is not known."""
+    chain: tuple[Raised, ...] = ()
+    """The exceptions from which it came, the nearest first."""
+
+
+@frozen(kw_only=True)
+class Diagnosis:
+    """Why a run failed, in plain words; where the cause is one that is known."""
+
+    kind: str
+    """What programs may ask for: ``memory``, ``nan``, ``data``, ``collective``, ``disk``, ``library`` ..."""
+    what: str
+    why: str = ""
+    """What was seen that says so."""
+    remedy: str = ""
 
 
 @frozen(kw_only=True)
@@ -112,12 +138,22 @@ class RankReport:
     signal: str | None = None
     signalled_first: bool = False
     """The rank was told to end before it ended: it failed in consequence."""
+    stopped: str | None = None
+    """The signal for which it ended in good order, with exit code 0, before its work was done."""
     failure: Failure | None = None
     started: float = 0.0
     """Seconds since the epoch."""
     ended: float = 0.0
     peak_memory_bytes: int = 0
     """Largest resident set of the rank's process."""
+    peak_device_memory_bytes: int | None = None
+    """Largest allocation on the accelerator that the rank reported; None on a CPU and before the first iteration."""
+    memory_limit_bytes: int | None = None
+    """What the rank's cgroup may use; None where it has no limit."""
+    out_of_memory: bool = False
+    """The kernel ended a process of the rank's cgroup while the rank lived, because memory had run out."""
+    versions: Mapping[str, str] = field(factory=dict)
+    """Of Python and of what the rank runs, by name; Python's alone for a rank that ended before it looked."""
     last_lines: tuple[str, ...] = ()
     patches: PatchReport = field(factory=PatchReport)
     result: Mapping[str, object] = field(factory=dict)
@@ -134,7 +170,13 @@ class RunReport:
     ended: float
     ranks: tuple[RankReport, ...] = ()
     first_failure: int | None = None
-    """The rank that failed first; None when none failed."""
+    """The rank that failed first; None when none failed. One that vanished has no report in ``ranks``."""
+    diagnosis: Diagnosis | None = None
+    """Why it failed; None where the rank explains that itself, or nothing is known of it."""
     launcher_signal: str | None = None
     """The signal that killed the launcher, which nobody had asked to end."""
+    stopped: str | None = None
+    """The signal for which the run saved and ended before its last iteration; it asks to be started again."""
+    attempt: int = 1
+    """Which start of the run this is: one more than the restarts in place before it."""
     result: Mapping[str, object] = field(factory=dict)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-_LOST = re.compile(r"Connection (closed|reset)|Broken pipe|Socket Timeout|remote process exited")
+_LOST = re.compile(
+    r"Connection (was likely )?(closed|reset)"  # gloo, TCPStore, sockets
+    r"|Broken pipe|Socket Timeout|Connection refused"
+    r"|remote process exited|ncclRemoteError|Last error:\s*socketProgress"  # NCCL, RCCL
+    r"|NCCL communicator was aborted on rank"
+    r"|failed to recv, got 0 bytes"  # TCPStore whose server ended
+)
 
 
 def lost_peer(text: str) -> bool:

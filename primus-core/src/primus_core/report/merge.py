@@ -9,6 +9,7 @@ from primus_core.errors import ConfigError, ExitCode
 from primus_core.files import write_atomic
 from primus_core.outcome import RankReport, RunReport
 from primus_core.peers import lost_peer
+from primus_core.report.diagnosis import diagnose
 from primus_core.rundir import RunDir
 
 
@@ -20,14 +21,17 @@ def merge(rundir: RunDir, world_size: int) -> RunReport:
     """
     ranks = tuple(filter(None, (_read_rank(rundir, rank) for rank in range(world_size))))
     first = first_failure(ranks)
+    vanished = _vanished(ranks, first, world_size)
     return RunReport(
         run_id=rundir.path.name,
         exit_code=_exit_code(ranks, first, world_size),
         started=min((rank.started for rank in ranks), default=0.0),
         ended=max((rank.ended for rank in ranks), default=0.0),
         ranks=ranks,
-        first_failure=first.rank if first else None,
+        first_failure=first.rank if first and vanished is None else vanished,
+        diagnosis=diagnose(rundir, first) if first and vanished is None else None,
         result=_result(ranks),
+        stopped=next((rank.stopped for rank in ranks if rank.stopped), None),
     )
 
 
@@ -63,6 +67,19 @@ def first_failure(ranks: Iterable[RankReport]) -> RankReport | None:
     """The failed rank that pulled the others along: the earliest one that did not fail in consequence."""
     failed = [rank for rank in ranks if rank.exit_code]
     return min(failed, key=lambda rank: (in_consequence(rank), rank.ended, rank.rank), default=None)
+
+
+def noticed_by(ranks: Iterable[RankReport]) -> RankReport | None:
+    """The rank that was the first to lose a peer."""
+    lost = [rank for rank in ranks if rank.exit_code and not rank.signalled_first]
+    return min(lost, key=lambda rank: (rank.ended, rank.rank), default=None)
+
+
+def _vanished(ranks: tuple[RankReport, ...], first: RankReport | None, world_size: int) -> int | None:
+    """The lowest rank without a report, where all that failed say no more than that a peer is gone."""
+    if first is None or not in_consequence(first):
+        return None
+    return min(set(range(world_size)) - {rank.rank for rank in ranks}, default=None)
 
 
 def in_consequence(rank: RankReport) -> bool:
