@@ -98,6 +98,23 @@ def test_nothing_waits_longer_than_it_takes_to_settle(folding: Folding, clock: C
     assert [" more ranks)" in line for line in lines] == [False] + [True] * (len(lines) - 1)
 
 
+def test_only_other_ranks_are_more(folding: Folding, clock: Clock) -> None:
+    """Of ranks that say again what they said, the number is told; of others that come later, how many more."""
+    for ranks in ((0, 1, 2), (0, 1, 2), (2, 3), (1,)):
+        for rank in ranks:
+            folding.take(said(rank, "down"))
+        clock.now += SETTLE_SECONDS
+        (line,) = shown(folding)
+        assert (
+            line.removeprefix(f"error, rank {ranks[0]}: ")
+            == {
+                (0, 1, 2): "down (x 3 ranks)",
+                (2, 3): "down (x 1 more rank, 2 times)",
+                (1,): "down",
+            }[ranks]
+        )
+
+
 def test_the_console_holds_a_record_for_a_moment() -> None:
     """A record is shown when it has settled, at the latest before the next notice or line, and at the end."""
     stream = io.StringIO()

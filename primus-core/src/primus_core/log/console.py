@@ -80,11 +80,11 @@ def record_line(event: Event) -> str:
 
 
 def _counted(event: Event) -> str:
-    ranks, times = event.get("ranks", 1), event.get("times", 1)
-    if ranks == 1:
+    ranks, times, more = event.get("ranks", 1), event.get("times", 1), event.get("more", False)
+    if ranks == 1 and not more:
         return f" (x {times:,})" if times > 1 else ""
-    more = "more " if event.get("more") else ""
-    return f" (x {ranks:,} {more}ranks{f', {times:,} times' if times > ranks else ''})"
+    word = f"{'more ' * more}rank{'s' * (ranks != 1)}"
+    return f" (x {ranks:,} {word}{f', {times:,} times' if times > ranks else ''})"
 
 
 def _figure(before: str, value: object, spec: str, after: str = "", *, keep_zeros: bool = False) -> str:

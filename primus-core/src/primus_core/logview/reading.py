@@ -20,6 +20,8 @@ _CHUNK_BYTES = (1 << 12, 1 << 18)
 _MEMORY_BYTES = 1 << 24
 """Shared by the chunks of all ranks."""
 _POLL_SECONDS = 0.2
+_QUIET_POLLS = 5
+"""Of a run that has ended: its report is there for a moment, too, when it is started anew."""
 _SETTLE_SECONDS = 0.3
 """How long a record waits for older ones of other ranks while a log is followed."""
 _SCAN_SECONDS = 1.0
@@ -119,13 +121,13 @@ class Follower:
         history = [stream.history(chunk) for stream in self._streams.values()]
         yield heapq.merge(*history, key=_by_time) if self.merge else (one for past in history for one in past)
         quiet = 0
-        while quiet < 2:
+        while quiet < _QUIET_POLLS:
             over = self.ended()  # asked before reading: what a run says it says before it has ended
             self._scan()
             came = self._poll()
             yield self._settled(everything=False)
             quiet = quiet + 1 if over and not came else 0
-            if quiet < 2:
+            if quiet < _QUIET_POLLS:
                 time.sleep(_POLL_SECONDS)
         yield self._settled(everything=True)
 
@@ -148,10 +150,16 @@ class Follower:
         return len(self._held) > before
 
     def _settled(self, *, everything: bool) -> list[Record]:
+        """What has waited long enough, and what came later and is older than that."""
         due = time.monotonic() - _SETTLE_SECONDS
-        ready = [record for arrived, record in self._held if everything or not self.merge or arrived <= due]
-        self._held = self._held[len(ready) :]
-        return sorted(ready, key=_by_time) if self.merge else ready
+        waited = [record for arrived, record in self._held if everything or not self.merge or arrived <= due]
+        if not self.merge or not waited:
+            self._held = self._held[len(waited) :]
+            return waited
+        last = max(record.time for record in waited)
+        ready = [record for _, record in self._held if record.time <= last]
+        self._held = [(arrived, record) for arrived, record in self._held if record.time > last]
+        return sorted(ready, key=_by_time)
 
 
 def _chunk(ranks: int) -> int:

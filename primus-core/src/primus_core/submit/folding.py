@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from primus_core.log.events import Event
 
@@ -33,13 +33,14 @@ class Folding:
     """Takes records as they come and gives back those to show, each once.
 
     What is shown is what the first rank said, with ``ranks``, the number of ranks that said it, ``times``, how often
-    they did together, and ``more`` where others had been shown before. Values do not tell messages apart.
+    they did together, and ``more`` where these ranks come to others that were shown before. Values do not tell messages
+    apart.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._held: dict[_Said, _Group] = {}
-        self._shown: dict[_Said, float] = {}
+        self._shown: dict[_Said, _Group] = {}
 
     def take(self, record: Event) -> None:
         """Hold a record; it is shown `SETTLE_SECONDS` after the first that says the same."""
@@ -61,9 +62,12 @@ class Folding:
 
     def _show(self, said: _Said, now: float) -> Event:
         group = self._held.pop(said)
-        self._shown = {one: when for one, when in self._shown.items() if now - when < _REMEMBERED_SECONDS}
-        more, self._shown[said] = said in self._shown, now
-        return {**group.first, "ranks": len(group.ranks), "times": group.times, "more": more}
+        recent = {one: past for one, past in self._shown.items() if now - past.since < _REMEMBERED_SECONDS}
+        known = recent[said].ranks if said in recent else set()
+        new = group.ranks - known
+        self._shown = {**recent, said: evolve(group, ranks=group.ranks | known)}
+        ranks = len(new) if known and new else len(group.ranks)
+        return {**group.first, "ranks": ranks, "times": group.times, "more": bool(known and new)}
 
 
 def _said(record: Event) -> _Said:
