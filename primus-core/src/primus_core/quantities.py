@@ -1,7 +1,8 @@
-"""Durations and sizes as people say them. Standard library only: the rank's parent uses it."""
+"""Durations, times and sizes as people say them. Standard library only: the rank's parent uses it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 
@@ -15,6 +16,11 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24:02d} h"
+
+
+def utc_time(seconds: float) -> str:
+    """Seconds since the epoch as ``2026-01-31 09:30:00 UTC``."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def memory_size(count: int) -> str:

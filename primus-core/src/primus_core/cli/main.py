@@ -25,6 +25,7 @@ COMMANDS = {
     "plan": "write the plan of a run without starting it",
     "logs": "what the ranks of a run logged, merged by time; --follow, --rank, --level, --since, --grep",
     "patches": "list what a run would patch in the library's code, and why",
+    "report": "what became of a run; of one that failed: the first failing rank, host, phase, cause, remedy",
     "checkpoint": "`checkpoint list RUN`, or `checkpoint export RUN --to hf --output DIR`, weights for others",
     "plugins": "list the installed plugins",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",

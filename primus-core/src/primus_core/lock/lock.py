@@ -162,6 +162,19 @@ class ExperimentLock:
         return _read(self.path) == self._text
 
 
+def holder_of(rundir: RunDir) -> Holder | None:
+    """The process that runs a run now; None where nobody does. Writes nothing, unlike one that wants the lock."""
+    path = rundir.experiment / NAME
+    holder = _holder(_read(path) or "")
+    if holder is None or holder.run_id != rundir.path.name:
+        return None
+    try:
+        fresh = time.time() - path.stat().st_mtime < STALE_SECONDS
+    except FileNotFoundError:
+        return None
+    return holder if (holder.is_alive if holder.is_visible else fresh) else None
+
+
 def _read(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
