@@ -27,6 +27,7 @@ from primus_core.log.records import Origin, head, utf8
 from primus_core.logview.reading import Logs, merged
 from primus_core.logview.selection import Selection, moment, some_ranks
 from primus_core.rank.files import UNLIMITED, Limits, LogFiles
+from tests.core.resolving import OVERRIDES, resolved
 
 START = 1769851800.0
 """2026-01-31 09:30:00 UTC."""
@@ -161,6 +162,17 @@ def test_a_run_is_found(cluster: Cluster, shown: Shown, tmp_path: Path, monkeypa
         for words in ((), (cluster.folder,), (second.run / "plan.json",), (cluster.run,))
     }
     assert list(ends.values()) == [["second"], ["second"], ["second"], ["first"]]
+
+
+def test_a_run_is_found_by_its_experiments_file(
+    tmp_path: Path, shown: Shown, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file names the folder; one that was never run is told."""
+    monkeypatch.chdir(tmp_path)
+    experiment = resolved(tmp_path, OVERRIDES)
+    assert "the experiment has not been run" in refused("exp.yaml")
+    Cluster(folder=Path(experiment.folder)).plan().rank(0).record(1, "of the file")
+    assert shown("exp.yaml")[1].endswith("of the file")
 
 
 def test_other_modules_have_logs_too(cluster: Cluster, shown: Shown, refused: Callable[..., str]) -> None:

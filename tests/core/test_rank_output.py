@@ -165,3 +165,11 @@ def test_secrets_are_nowhere(ranks: Ranks, tmp_path: Path) -> None:
     assert all(part in log for part in ("token=***", "split *** end", "logged *** value=", "noticed ***"))
     assert ended.report.failure is not None
     assert ended.report.failure.text == "raised ***"
+
+
+def test_a_secret_that_is_a_column_spares_the_column(ranks: Ranks) -> None:
+    """A short secret that a column happens to hold is masked in what is said; the line keeps its columns."""
+    lines = ranks.run("tells_secrets", HUB_TOKEN="trainer").log("info").splitlines()
+    told = [line.split(" ", 5)[5] for line in lines if " rank-0 trainer " in line]
+    assert len(told) == len(lines)
+    assert {"INFO stdout token=***", "WARNING primus logged *** value=***"} <= set(told)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 _HEAD_BYTES = 32
 _GAPS = 2
 """Files are renamed one after the other, so for a moment one number is missing."""
-_PROBE_BYTES = 1 << 16
+_PROBE_BYTES = 1 << 13
 _LINE = re.compile(rb"\n(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) ")
 
 
