@@ -14,6 +14,7 @@ from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.experiment import Value
+from tests.forked.damage import change_a_byte
 from tests.forked.ranks import Outcome
 from tests.megatron.ranks import Ranks
 
@@ -161,6 +162,34 @@ def test_old_checkpoints_lose_their_marker_before_their_files(ranks: Ranks, tmp_
     assert [item.iteration for item in NAMING.marked(folder)] == [4, 6]
     assert MEGATRON.newest_checkpoint(folder) == NAMING.marked(folder)[-1]
     _no_helper_processes(outcome)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"ckpt_format": "torch"}, {"async_save": True, "async_strategy": "mcore"}],
+    ids=["torch_dist", "torch", "in the background"],
+)
+def test_a_changed_file_is_found_and_the_checkpoint_before_is_taken(
+    ranks: Ranks, tmp_path: Path, asked: dict[str, Value]
+) -> None:
+    """One byte of the last checkpoint differs: the run says so, and repeats the very losses from the one before.
+
+    Of those that it saves the last two stay, as core's parameter asks.
+    """
+    keep: dict[str, Value] = {"keep_last_checkpoints": 2}
+    params, folder = saving(tmp_path, **asked), tmp_path / "checkpoints"
+    whole = ranks.run(tmp_path / "whole", params, settings=keep).check()
+    assert [item.iteration for item in NAMING.marked(folder)] == [4, 6]
+    changed = change_a_byte(folder / "iter_0000006")
+    again = ranks.run(tmp_path / "again", params, settings={**AUTO, **keep}).check()
+    assert again.losses() == whole.losses()[4:]
+    warnings = [line["event"] for line in again.of("record") if line["level"] == "warning"]
+    (told,) = [text for text in warnings if text.startswith("checkpoint ")]
+    assert told.endswith(f"{changed.relative_to(folder / 'iter_0000006')} has another content than what was written")
+    assert [line["text"] for line in again.of("notice") if line["topic"] == "resume"] == [f"from {folder}/iter_0000004"]
+    assert [item.iteration for item in NAMING.marked(folder)] == [4, 6]
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["iter_0000004", "iter_0000006"]
 
 
 def _no_helper_processes(outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from primus_core.checkpoints.folders import MARKER, Checkpoint
 from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.torchfile import Tensor
 from primus_core.experiment import Value
+from tests.forked.damage import change_a_byte
 from tests.forked.ranks import Outcome
 from tests.torchtitan.ranks import Ranks
 
@@ -141,3 +142,31 @@ def test_the_latest_checkpoints_alone_are_kept_on_request(titan_ranks: Ranks, tm
     newest = TITAN.newest_checkpoint(folder)
     assert newest
     assert outcome.result()["checkpoint"] == str(newest.folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"checkpoint.async_mode": "async"}],
+    ids=["dcp", "in the background"],
+)
+def test_a_changed_file_is_found_and_the_checkpoint_before_is_taken(
+    titan_ranks: Ranks, tmp_path: Path, asked: dict[str, Value]
+) -> None:
+    """One byte of the last checkpoint differs: the run says so, and repeats the very losses from the one before.
+
+    Of those that it saves the last two stay, as core's parameter asks.
+    """
+    keep: dict[str, Value] = {"keep_last_checkpoints": 2}
+    params, folder = saving(tmp_path, **asked), tmp_path / "checkpoints"
+    whole = titan_ranks.run(tmp_path / "whole", params, settings=keep).check()
+    assert [item.iteration for item in NAMING.marked(folder)] == [4, 6]
+    changed = change_a_byte(folder / "step-6")
+    again = titan_ranks.run(tmp_path / "again", params, settings={**AUTO, **keep}).check()
+    assert again.losses() == whole.losses()[4:]
+    warnings = [line["event"] for line in again.of("record") if line["level"] == "warning"]
+    (told,) = [text for text in warnings if text.startswith("checkpoint ")]
+    assert told.endswith(f"{changed.relative_to(folder / 'step-6')} has another content than what was written")
+    assert [line["text"] for line in again.of("notice") if line["topic"] == "resume"] == [f"from {folder}/step-4"]
+    assert [item.iteration for item in NAMING.marked(folder)] == [4, 6]
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["step-4", "step-6"]

@@ -12,6 +12,7 @@ from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Target, Translation
+from primus_core.planning.retention import check_retention
 
 CONTRACT = 1
 FRAMEWORK = "megatron"
@@ -46,4 +47,9 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
         return check_files(plan)
     if where is not Where.SUBMIT:
         return ()
-    return (*FILES.check(plan.target.library_version), *check_buildable(plan), *check_plan(plan))
+    return (
+        *FILES.check(plan.target.library_version),
+        *check_buildable(plan),
+        *check_plan(plan),
+        *check_retention(plan, "save_retain_interval"),
+    )

@@ -14,6 +14,7 @@ from primus_core.contract import host
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Target, Translation
+from primus_core.planning.retention import check_retention
 
 CONTRACT = 1
 FRAMEWORK = "torchtitan"
@@ -54,4 +55,5 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
         *check_names(plan),
         *check_buildable(plan),
         *check_plan(plan),
+        *check_retention(plan, "checkpoint.keep_latest_k"),
     )
