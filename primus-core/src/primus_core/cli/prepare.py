@@ -58,8 +58,8 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
         PrimusError: anything is wrong with arguments, experiment, plugins or layout.
     """
     plugins = discovery.scan()
-    experiment = resolved(args.experiment, args, shell, plugins)
     request = make_request(args, shell, plugins)
+    experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
     for launcher, options in launcher_defaults(args, shell).items():
         experiment = with_defaults(experiment, launcher, options)
     refuse_used(RunDir.of(experiment.folder, request.run_id))

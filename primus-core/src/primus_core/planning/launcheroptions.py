@@ -9,7 +9,7 @@ from pathlib import Path
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf, Value
 from primus_core.outcome import Finding
-from primus_core.parameters import Parameter, Schema, check, load_schema
+from primus_core.parameters import Parameter, Schema, check, load_schema, owner_of
 
 _EARLY = Schema(
     library="primus",
@@ -40,11 +40,15 @@ def early_options(leaves: Mapping[str, Leaf]) -> dict[str, Value]:
 
 def later_options(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The other ones."""
-    return {key: leaf for key, leaf in leaves.items() if f"direct.{key}" not in _EARLY.parameters}
+    return {key: leaf for key, leaf in leaves.items() if not _is_early(f"direct.{key}")}
 
 
 def _early(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    return {name: leaf for key, leaf in leaves.items() if (name := f"direct.{key}") in _EARLY.parameters}
+    return {f"direct.{key}": leaf for key, leaf in leaves.items() if _is_early(f"direct.{key}")}
+
+
+def _is_early(name: str) -> bool:
+    return owner_of(name, _EARLY.parameters) is not None
 
 
 @cache

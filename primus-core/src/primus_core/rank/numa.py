@@ -104,7 +104,7 @@ def _share(env: Mapping[str, str], cpus: Sequence[int]) -> Binding:
     rank, ranks = int(env.get("LOCAL_RANK", 0)), int(env.get("LOCAL_WORLD_SIZE", 1))
     size = len(cpus) // ranks
     if not size:
-        return Binding((), f"{ranks} ranks share {len(cpus)} CPUs")
+        return Binding((), f"there are more ranks ({ranks}) than CPUs ({len(cpus)})")
     mine = _ranges(cpus[rank * size : (rank + 1) * size])
     return Binding((f"--physcpubind={mine}", "--localalloc"), f"CPUs {mine}")
 

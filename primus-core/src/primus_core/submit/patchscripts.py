@@ -60,6 +60,7 @@ exit() {
 __primus_source() {
   local __primus_script=$1
   set --
+  "$BASH" -O extglob -n "$__primus_script" || return 1  # `source` would answer 2 for what is no script
   source "$__primus_script"
 }
 __primus_next() {
