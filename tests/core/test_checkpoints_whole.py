@@ -230,6 +230,16 @@ def test_the_start_and_the_damaged_ones_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-10", "step-20", "step-40"]
 
 
+@pytest.mark.parametrize("keep", [{}, {"last": 3}], ids=["all", "the last"])
+def test_what_a_killed_save_left_goes_where_old_checkpoints_do(tmp_path: Path, keep: dict[str, int]) -> None:
+    """Where nothing is to be deleted it stays, and is no checkpoint."""
+    write(tmp_path, 15)
+    save_with(saver(tmp_path, Choice(checkpoint=None), **keep), tmp_path, 20)
+    left = [] if keep else ["step-15", "step-15.saving"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*left, "step-20"]
+    assert [item.iteration for item in NAMING.marked(tmp_path)] == [20]
+
+
 def test_a_deletion_that_was_interrupted_is_finished_later(tmp_path: Path) -> None:
     """A half-deleted checkpoint has no name that anybody takes, and the next save deletes the rest."""
     save_whole(tmp_path, 10)

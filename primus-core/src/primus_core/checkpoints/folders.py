@@ -94,7 +94,12 @@ class Naming:
     def saving(self, save: str | Path, iteration: int) -> Path:
         """The folder that is there while a checkpoint is written."""
         folder = self.folder(save, iteration)
-        return folder.with_name(f"{folder.name}.saving")
+        return folder.with_name(f"{folder.name}{_SAVING}")
+
+    def unfinished(self, save: str | Path) -> list[int]:
+        """The iterations whose checkpoints were begun and not finished: by this run now, or by one that was killed."""
+        names = [path.name.removesuffix(_SAVING) for path in Path(save).glob(f"{self.prefix}*{_SAVING}")]
+        return sorted(step for step in map(self.iteration_of, names) if step is not None)
 
     def is_saving(self, save: str | Path, iteration: int) -> bool:
         """A checkpoint was begun and not finished."""
@@ -115,6 +120,7 @@ class Naming:
                 yield Checkpoint(folder=path, iteration=iteration, written=_written(path / MARKER))
 
 
+_SAVING = ".saving"
 _DELETING = ".deleting"
 _LONGEST = 18
 """Digits of the largest number of an iteration."""

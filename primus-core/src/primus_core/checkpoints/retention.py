@@ -31,13 +31,18 @@ class Retention:
             return None
         return cls(last=last if isinstance(last, int) else None, every=every if isinstance(every, int) else None)
 
+    @property
+    def is_any(self) -> bool:
+        """Something may go at all."""
+        return self.last is not None or self.every is not None
+
     def superfluous(self, whole: Sequence[Checkpoint], protected: Collection[str | Path] = ()) -> list[Checkpoint]:
         """Which of the whole checkpoints of a folder may go, the oldest first; never the one written last.
 
         Args:
             protected: folders that stay whatever the rule, such as that of the one that the run started from.
         """
-        if self.last is None and self.every is None:
+        if not self.is_any:
             return []
         stay = {os.path.realpath(path) for path in protected}
         return [item for item in reversed(newest_first(whole)[self.last or 1 :]) if not self._kept(item, stay)]

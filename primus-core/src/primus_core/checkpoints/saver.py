@@ -122,13 +122,15 @@ class Saver:
             self._delete_old()
 
     def _delete_old(self) -> None:
-        """By the rule of retention; damaged ones neither count nor go."""
+        """By the rule of retention; damaged ones neither count nor go. Where there is one, interrupted saves go too."""
         whole = [item for item in self._naming.marked(self._save) if item not in self._start.damaged]
         self._size = size_on_disk(max(whole, key=lambda item: item.written, default=None))
         protected = [self._start.checkpoint.folder] if self._start.checkpoint else []
         for item in self._retention.superfluous(whole, protected):
             put_aside(item.folder)
             self._rank.log("info", "checkpoint deleted", folder=str(item.folder))
+        for iteration in self._naming.unfinished(self._save) if self._retention.is_any else ():
+            self._naming.discard(self._save, iteration)
         sweep(self._save)
 
     def _let_first_speak(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,12 +52,26 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, silent: bool) -> int:
     """Write the plan and start it; returns the exit code."""
-    with ExperimentLock(RunDir(Path(prepared.plan.run_dir))) as lock:
+    with _experiment(prepared.plan, env):
         say(headline(prepared.plan))
-        if gone := lock.left_behind:
-            complain(f"warning: the lock of run {gone.run_id} is taken over: its process is gone\n", env)
         _write(prepared)
         return _submit(prepared, console, silent)
+
+
+@contextmanager
+def _experiment(plan: RunPlan, env: Mapping[str, str]) -> Iterator[None]:
+    """Have the experiment's folder alone; node 0 has it for all. A program without an experiment shares no files.
+
+    Raises:
+        RunError: another run has it.
+    """
+    if plan.experiment is None or env.get("NODE_RANK", "0") != "0":
+        yield
+        return
+    with ExperimentLock(RunDir(Path(plan.run_dir))) as lock:
+        if gone := lock.left_behind:
+            complain(f"warning: the lock of run {gone.run_id} is taken over: its process is gone\n", env)
+        yield
 
 
 def _write(prepared: Prepared) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from primus_core.checkpoints.retention import KEEP
 from primus_core.outcome import Finding
-from primus_core.plan import RunPlan
+from primus_core.plan import Adjusted, Mapped, RunPlan
 
 
 def check_retention(plan: RunPlan, native: str) -> Iterator[Finding]:
@@ -18,7 +18,7 @@ def check_retention(plan: RunPlan, native: str) -> Iterator[Finding]:
     if plan.translation is None or plan.experiment is None or plan.module is None:
         return
     module = plan.experiment.modules[plan.module]
-    rows = (*plan.translation.mapping, *plan.translation.adjusted)
+    rows: tuple[Mapped | Adjusted, ...] = (*plan.translation.mapping, *plan.translation.adjusted)
     theirs = [row.path for row in rows if row.native == native and row.path in module.params]
     ours = [name for name in KEEP if name in module.params and plan.settings.values.get(name) is not None]
     if theirs and ours and plan.translation.native.get(native):
