@@ -42,7 +42,8 @@ def test_sections_of_the_reference_are_known(file: Path) -> None:
 
 
 def arguments(file: Path, **given: object) -> argparse.Namespace:
-    asked = {"patch": [], "env_file": [], "log_file": None, "silent": False, **given}
+    switches = {"silent": False, "debug": False, "dry_run": False}
+    asked = {"patch": [], "env_file": [], "log_file": None, **switches, **given}
     return argparse.Namespace(launcher_config=str(file), **asked)
 
 
@@ -55,6 +56,16 @@ def test_options_that_count_before_the_experiment(file: Path) -> None:
     assert args.env_file == [f"{folder}/x.env", "y.env"]
     assert (args.log_file, args.silent) == (f"{folder}/run.log", True)
     assert with_launcher_file(arguments(file, log_file="mine.log"), {}).log_file == "mine.log"
+
+
+def test_options_of_the_command_line_itself(file: Path) -> None:
+    """The section `main:` has what the reference has there, and nothing else."""
+    file.write_text("main: {debug: true, dry_run: true}\n")
+    args = with_launcher_file(arguments(file), {})
+    assert (args.debug, args.dry_run, args.silent) == (True, True, False)
+    file.write_text("main: {debog: true}\n")
+    with pytest.raises(ConfigError, match=r"unknown parameter `main\.debog`"):
+        with_launcher_file(arguments(file), {})
 
 
 def test_options_of_a_wrong_type(file: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.cli.copying import node_file
 from primus_core.cli.main import main
 from tests.e2e.support import EXAMPLE, QUICK, Primus, environment
+from tests.golden import check
 
 SECRET = "hush-hush-hush"
 NASTY = [
@@ -30,6 +31,8 @@ NASTY = [
     "--lr=1",
     "--",
 ]
+
+PASTED = ["x y", "", "new\nline 'q' \\ $x", "größe"]
 
 SHOW = """\
 import json, os, sys
@@ -121,6 +124,7 @@ def test_a_failing_script_stops_the_run(primus: Primus, script: Path, workspace:
     (tmp_path / "bad.sh").write_text("echo about to fail >&2\nexit 7\n")
     done = primus("direct", "--single", "--patch", "bad.sh", "--script", script, "--log_file", "logs/run.log")
     assert done.returncode == 3
+    check(done.stderr, "direct-patch-script-failed")
     assert f"error: the patch script {tmp_path}/bad.sh ended with exit code 7" in done.stderr
     assert "about to fail" in done.stderr
     assert not workspace.exists()
@@ -151,41 +155,36 @@ def test_a_program_that_leaves(body: str, code: int, primus: Primus, script: Pat
 
 
 @pytest.mark.slow
-def test_a_dry_run_shows_what_a_run_would_do(primus: Primus, script: Path, tmp_path: Path, shown: Shown) -> None:
+def test_a_dry_run_shows_what_a_run_would_do(
+    primus: Primus, script: Path, tmp_path: Path, workspace: Path, shown: Shown
+) -> None:
     """Scripts are named and not run, nothing is written, and the two commands, pasted, run the program."""
     (tmp_path / "set.sh").write_text(f"touch {tmp_path}/touched\n")
-    words = (
-        "direct",
-        "--single",
-        "--patch",
-        "set.sh",
-        "--env",
-        "A=b c",
-        "--script",
-        script,
-        "--dry-run",
-        "--",
-        "x y",
-        "",
-    )
-    dry = primus(*words)
+    words = ["direct", "--single", "--patch", "set.sh", "--env", "A=b c", "--script", script, "--dry-run", "--"]
+    dry = primus(*words, *PASTED)
     assert dry.returncode == 0, dry.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["set.sh", "show.py"]
     assert "source      set.sh, before the commands" in dry.stdout
-    plan, launch = dry.stdout.strip().splitlines()[-2:]
-    assert primus(*shlex.split(plan)[1:-1]).returncode == 0
-    words_of_launch = shlex.split(launch)
+    pasted = "\n".join(dry.stdout.strip().splitlines()[-2:])
+    assert pasted.startswith("primus direct ")
     done = subprocess.run(
-        words_of_launch,
+        ["bash", "-c", pasted.replace("primus", f"{sys.executable} -m primus_core.cli.main", 1)],
         cwd=tmp_path,
-        env=environment(tmp_path / "workspace"),
+        env=environment(workspace),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert shown()["argv"] == ["x y", ""]
+    assert shown()["argv"] == PASTED
     assert scripts_env(shown)["A"] == "b c"
+
+
+def test_each_node_has_a_file_of_its_own() -> None:
+    """Nodes that share a file system do not write into one file; a single node has the name that was given."""
+    assert node_file("logs/run.log", {"NNODES": "4", "NODE_RANK": "3"}) == "logs/run.node-3.log"
+    assert node_file("run", {"NNODES": "2"}) == "run.node-0"
+    assert node_file("run.log", {"NNODES": "1", "NODE_RANK": "0"}) == "run.log"
 
 
 @pytest.mark.parametrize(

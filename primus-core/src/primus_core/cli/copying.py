@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from pathlib import PurePath
 from typing import TextIO, cast
 
+from primus_core.cli.launchoptions import asked_env
 from primus_core.cli.screen import error_screen
 from primus_core.errors import ConfigError
 from primus_core.log.redaction import Redactor
@@ -91,7 +92,7 @@ def console_of(args: argparse.Namespace, env: Mapping[str, str]) -> Iterator[Sho
         return
     stdout: TextIO | None = None if args.silent else sys.stdout
     with ExitStack() as stack:
-        copy = LogFile(node_file(args.log_file, env)) if args.log_file else None
+        copy = LogFile(node_file(args.log_file, {**env, **asked_env(args, env)})) if args.log_file else None
         if copy:
             stack.callback(copy.close)
         consoles = [Console.on(stdout, env)] if stdout else []

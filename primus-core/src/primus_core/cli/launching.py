@@ -30,7 +30,7 @@ def with_launcher_file(args: argparse.Namespace, env: Mapping[str, str]) -> argp
     check_level(env)
     if not args.launcher_config:
         return args
-    found = early_options(read_launcher_file(args.launcher_config, env, os.getcwd())["direct"])
+    found = early_options(read_launcher_file(args.launcher_config, env, os.getcwd()))
     folder = os.path.dirname(args.launcher_config)
     added = argparse.Namespace(**vars(args))
     for name in ("patch", "env_file"):
@@ -39,7 +39,8 @@ def with_launcher_file(args: argparse.Namespace, env: Mapping[str, str]) -> argp
         setattr(added, name, [*own, *getattr(args, name)])
     if added.log_file is None and isinstance(log := found.get("log_file"), str):
         added.log_file = os.path.join(folder, log)
-    added.silent = args.silent or found.get("silent") is True
+    for name in ("silent", "debug", "dry_run"):
+        setattr(added, name, getattr(args, name) or found.get(name) is True)
     return added
 
 

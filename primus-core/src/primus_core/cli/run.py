@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -129,7 +130,7 @@ def commands_of(prepared: Prepared, scripts: Sequence[str], plan_command: Sequen
     """The two commands that do what a dry run left out, and what they need before."""
     before = [topic_line("source", f"{path}, before the commands: a dry run does not run it") for path in scripts]
     before += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
-    commands = [f"{shlex.join(plan_command)} &&", *map(_command, prepared.submission.processes)]
+    commands = [f"{pasteable(plan_command)} &&", *map(_command, prepared.submission.processes)]
     return [*before, "", *commands]
 
 
@@ -160,6 +161,20 @@ def _without_secret(pair: str, plan: RunPlan) -> str:
     return name if name in plan.secrets else pair
 
 
+def pasteable(words: Sequence[str]) -> str:
+    """The words as bash reads them; what is no UTF-8 as ``$'\\xff'``."""
+    return " ".join(shlex.quote(word) if word.isprintable() else _escaped(word) for word in words)
+
+
+def _escaped(word: str) -> str:
+    known = {"\n": "\\n", "\t": "\\t", "'": "\\'", "\\": "\\\\"}
+    return "$'" + "".join(known.get(sign) or _sign(sign) for sign in word) + "'"
+
+
+def _sign(sign: str) -> str:
+    return sign if sign.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(sign))
+
+
 def _command(process: Process) -> str:
     env = [f"{name}={value}" for name, value in process.env.items()]
-    return shlex.join([*(["env", *env] if env else []), *process.argv])
+    return pasteable([*(["env", *env] if env else []), *process.argv])

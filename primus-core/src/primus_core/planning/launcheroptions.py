@@ -21,21 +21,24 @@ _EARLY = Schema(
             Parameter(name="direct.env_file", type="list[str]", help="As --env_file."),
             Parameter(name="direct.log_file", type="str", help="As --log_file."),
             Parameter(name="direct.silent", type="bool", default=False, help="As --silent."),
+            Parameter(name="main.debug", type="bool", default=False, help="As --debug."),
+            Parameter(name="main.dry_run", type="bool", default=False, help="As --dry-run."),
         )
     },
 )
 """Options that count before an experiment is read: they stand in the launcher's file, or on the command line."""
 
 
-def early_options(leaves: Mapping[str, Leaf]) -> dict[str, Value]:
-    """Those of the options of a launcher's file that count before an experiment is read, typed.
+def early_options(sections: Mapping[str, Mapping[str, Leaf]]) -> dict[str, Value]:
+    """Those options of a launcher's file that count before an experiment is read, typed, without their section.
 
     Raises:
-        ConfigError: one is of the wrong type; ``ErrorGroup`` for several.
+        ConfigError: one is of the wrong type, or `main:` has another; ``ErrorGroup`` for several.
     """
-    values, errors = check(_early(leaves), _EARLY)
+    asked = {**_early(sections["direct"]), **{f"main.{key}": leaf for key, leaf in sections["main"].items()}}
+    values, errors = check(asked, _EARLY)
     raise_all(errors)
-    return {name.removeprefix("direct."): value for name, value in values.items()}
+    return {name.partition(".")[2]: value for name, value in values.items()}
 
 
 def later_options(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:

@@ -14,8 +14,8 @@ from primus_core.resolve.reading import File, Reader
 from primus_core.resolve.trees import Tree, flatten, parameters, section
 from primus_core.yamlfile import Fields
 
-_COMMON = "main"
-"""A section of the reference's files for the command line itself."""
+_SECTIONS = (*LAUNCHERS, "main")
+"""`main:` is for the command line itself."""
 
 Sections = Mapping[str, Mapping[str, Leaf]]
 
@@ -30,15 +30,15 @@ def read_launcher_file(path: str, env: Mapping[str, str], cwd: str) -> Sections:
     fields = reader.read(File(path=os.path.join(cwd, path), name=path), "default")
     tree: Tree = {}
     for name, node in fields.entries.items():
-        if name not in (*LAUNCHERS, _COMMON):
-            reader.errors.append(unknown_key(name, [*LAUNCHERS, _COMMON], "a launcher's file", str(node.origin)))
+        if name not in _SECTIONS:
+            reader.errors.append(unknown_key(name, _SECTIONS, "a launcher's file", str(node.origin)))
         elif isinstance(node, Fields):
             tree[name] = parameters(node, "default", reader.errors)
         elif node.value is not None:
             where = str(node.origin)
             reader.errors.append(ConfigError(f"`{name}` is no map", where=where, remedy="write `key: value` below it"))
     raise_all(reader.errors)
-    return {name: flatten(section(tree, name)) for name in LAUNCHERS}
+    return {name: flatten(section(tree, name)) for name in _SECTIONS}
 
 
 def with_defaults(experiment: Experiment, launcher: str, defaults: Mapping[str, Leaf]) -> Experiment:
