@@ -20,7 +20,6 @@ from primus_core.checkpoints.contents import Stored, listing, read_back, writer
 from primus_core.checkpoints.folders import Naming
 from primus_core.checkpoints.sidecar import Sidecar, as_mapping
 from primus_core.errors import RunError
-from primus_core.files import write_atomic
 
 SMALL = 64 << 20
 """Bytes that a rank reads back in the foreground, in less than 0.1 s."""
@@ -105,7 +104,9 @@ class Sealer:
     def _write_part(self, iteration: int, files: Mapping[str, Stored]) -> None:
         content = {name: (stored.size, stored.sha256) for name, stored in files.items()}
         path = self._naming.saving(self._save, iteration) / f"rank-{self._rank}.json"
-        write_atomic(path, json.dumps(content))
+        unseen = path.with_suffix(".tmp")
+        unseen.write_text(json.dumps(content), encoding="utf-8")
+        unseen.replace(path)  # in one step; not synchronized with the disk, which only the marker has to be
 
     def _parts(self, iteration: int) -> dict[str, Stored]:
         """What the other ranks read back; waits until the last one has."""
