@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,11 @@ NASTY = [
 PASTED = ["x y", "", "new\nline 'q' \\ $x", "größe"]
 
 SHOW = """\
-import json, os, sys
-seen = {"argv": sys.argv[1:], "name": __name__, "env": dict(os.environ), "path": sys.path[0]}
+import json, logging, os, sys
+seen = {"argv": sys.argv[1:], "name": __name__, "env": dict(os.environ), "path": sys.path}
 json.dump(seen, open("shown.json", "w"))
 print("hello from", os.environ["RANK"])
+logging.warning("a warning")
 """
 
 
@@ -50,18 +52,12 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-Shown = Callable[[], dict[str, object]]
+Shown = Callable[[], dict[str, Any]]
 
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Shown:
     return lambda: dict(json.loads((tmp_path / "shown.json").read_text()))
-
-
-def scripts_env(shown: Shown) -> dict[str, str]:
-    env = shown()["env"]
-    assert isinstance(env, dict)
-    return env
 
 
 def test_a_program_gets_its_arguments_byte_for_byte(
@@ -72,7 +68,9 @@ def test_a_program_gets_its_arguments_byte_for_byte(
     done = subprocess.run(words, cwd=tmp_path, env=environment(workspace), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert shown()["argv"] == [*NASTY, "\udcff"]
-    assert (shown()["name"], shown()["path"]) == ("__main__", str(script.parent))
+    assert shown()["name"] == "__main__"
+    assert shown()["path"][0] == str(script.parent)
+    assert "warning, rank 0: a warning\n" in done.stdout
     assert "\nhello from 0\n" in done.stdout
     (report,) = workspace.glob("scripts/*/show/runs/2*/ranks/rank-0.json")
     assert json.loads(report.read_text())["phase"] == "done"
@@ -92,7 +90,7 @@ def test_the_order_in_which_variables_count(primus: Primus, script: Path, shown:
     words = ["--patch", "set.sh", "--env", "OPTION=option", "--env_file", "1.env", "--env", "./2.env"]
     done = primus("direct", "--single", *words, "--script", script, **shell)
     assert done.returncode == 0, done.stdout + done.stderr
-    env = scripts_env(shown)
+    env = shown()["env"]
     assert [env[name] for name in names] == ["shell", "script", "file", "2 $x", "option"]
     assert (env["LINES_"], env["PATH"].split(":")[0]) == ("two\nlines", "/added")
     assert "GONE" not in env
@@ -177,7 +175,7 @@ def test_a_dry_run_shows_what_a_run_would_do(
     )
     assert done.returncode == 0, done.stderr
     assert shown()["argv"] == PASTED
-    assert scripts_env(shown)["A"] == "b c"
+    assert shown()["env"]["A"] == "b c"
 
 
 def test_each_node_has_a_file_of_its_own() -> None:
@@ -216,6 +214,7 @@ def test_help_at_every_level(words: list[str], told: list[str], capsys: pytest.C
         (["direct", "--", "benchmark", "gemm"], 1, "the command 'benchmark' is not installed"),
         (["direct", "--", "trian"], 2, "did you mean train?"),
         (["direct", "train", "--", "x"], 2, "'train' stands before `--`"),
+        (["direct", "--script", EXAMPLE, "--lr", "3"], 2, "write the arguments of the program after `--`"),
         (["direct", "--script", "absent.py"], 2, "--script absent.py: no such file"),
         (["direct", "--env", "absent.env", "--script", EXAMPLE], 2, "the env file cannot be read"),
         (["direct", "--env", "NO_SUCH", "--script", EXAMPLE], 2, "--env NO_SUCH: not set in this shell"),
@@ -307,6 +306,15 @@ def test_every_option_at_once(primus: Primus, tmp_path: Path, workspace: Path) -
         (workspace / f"examples/me/llama-tiny/logs/pre_trainer/rank-{rank}/info.log").read_text() for rank in (0, 1)
     ]
     assert all("numa: rank" in log or "not bound" in log for log in logs)
+
+
+def test_a_plan_on_standard_output_stays_whole(primus: Primus, tmp_path: Path) -> None:
+    """What a script prints goes to standard error there, and what it exports counts for the experiment's variables."""
+    (tmp_path / "set.sh").write_text("echo noise\nexport PRIMUS_EXP_NAME=named\n")
+    done = primus("plan", EXAMPLE, "--patch", "set.sh", "--env", "PRIMUS_USER=you")
+    assert done.returncode == 0, done.stderr
+    assert "/examples/you/named/runs/" in json.loads(done.stdout)["run_dir"]
+    assert "noise\npatch       " in done.stderr
 
 
 @pytest.mark.slow

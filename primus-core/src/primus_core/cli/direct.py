@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from primus_core.cli.arguments import Parser
 from primus_core.cli.launchoptions import add_launch_options, words_of
@@ -26,7 +27,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Give the command, or the script, the options of the mode."""
     before, after = _split(argv)
     parser = _parser()
-    args = parser.parse_intermixed_args(before)
+    args = _parse(parser, before)
     options = words_of(parser, args)
     if args.output and not args.script:
         raise ConfigError("--output without --script", remedy="primus direct -- plan exp.yaml --output FILE")
@@ -36,6 +37,16 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
         return run_script(args, [*args.arguments, *after], options, env)
     return _command(args, options, after, env)
+
+
+def _parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
+    try:
+        return cast(argparse.Namespace, parser.parse_intermixed_args(words))
+    except ConfigError as error:
+        if "--script" in words and error.what.startswith("unrecognized arguments"):
+            remedy = "write the arguments of the program after `--`"
+            raise ConfigError(error.what, remedy=remedy) from None
+        raise
 
 
 def _parser() -> Parser:

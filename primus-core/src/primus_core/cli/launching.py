@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from primus_core.cli.output import say
@@ -56,10 +56,13 @@ def check_level(env: Mapping[str, str]) -> None:
         raise ConfigError(f"{_LEVEL} is {level!r}", why="it names no level", remedy=f"one of {names}")
 
 
-def patched(args: argparse.Namespace, env: Mapping[str, str]) -> Mapping[str, str]:
+def patched(args: argparse.Namespace, env: Mapping[str, str], tell: Callable[[str], object] = say) -> Mapping[str, str]:
     """The environment that the patch scripts leave, as if this command had been started after them.
 
     A dry run tells of the scripts and does not run them.
+
+    Args:
+        tell: takes each line that they print, and what came of them.
 
     Raises:
         ConfigError: there is no such script, or it is not for bash.
@@ -71,12 +74,12 @@ def patched(args: argparse.Namespace, env: Mapping[str, str]) -> Mapping[str, st
         return env
     from primus_core.submit.patchscripts import Patched, run_patch_scripts  # here: most runs have none
 
-    def tell(one: Patched) -> None:
+    def ended(one: Patched) -> None:
         for line in one.lines:
-            say(line)
-        say(topic_line("patch", f"{one.script} {_outcome(one.skipped, one.exported, one.unset)}"))
+            tell(line)
+        tell(topic_line("patch", f"{one.script} {_outcome(one.skipped, one.exported, one.unset)}"))
 
-    return run_patch_scripts(scripts, env, tell)
+    return run_patch_scripts(scripts, env, ended)
 
 
 def _problem(path: str) -> ConfigError | None:

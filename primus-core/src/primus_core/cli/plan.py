@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from primus_core.cli.arguments import run_parser
 from primus_core.cli.launching import patched, with_launcher_file
-from primus_core.cli.output import say
+from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import prepare
 from primus_core.cli.run import warn
 from primus_core.codec import to_json
@@ -19,7 +19,8 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     parser = run_parser("primus plan", "Write the plan of a run (plan.json) without starting it.")
     parser.add_argument("--output", metavar="FILE", help="where to write it; default: standard output")
     args = with_launcher_file(parser.parse_intermixed_args(argv), env)
-    prepared = prepare(args, patched(args, env))
+    shell = patched(args, env, lambda line: complain(f"{line}\n", env))  # standard output is for the plan
+    prepared = prepare(args, shell)
     warn(prepared)
     text = to_json(prepared.plan)
     if args.output is None or args.dry_run:

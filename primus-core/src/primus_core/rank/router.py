@@ -119,9 +119,10 @@ class Router:
     def _show_record(self, level: str, record: wire.Parts) -> None:
         """Own records from the level that was asked for; of libraries errors alone.
 
-        Warnings of libraries are noise to everybody but their authors; the log has them.
+        Warnings of libraries are noise to everybody but their authors; the log has them. A user's own program is read
+        by its author: all that it logs counts.
         """
-        if level == "error" or record.source.startswith(_OWN):
+        if level == "error" or record.source.startswith(_OWN) or self._brief.shows_output:
             self._show(self._shortened(level, record), wanted=True)
 
     def _shortened(self, level: str, record: wire.Parts) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         remedy = "keep it on a file system that every node sees"
         raise DependencyError("the script is not on this node", where=path, remedy=remedy)
     sys.argv = [path, *map(_text, words if isinstance(words, list) else [])]
+    if sys.path[:1] == [os.getcwd()]:  # `python -m` put it there, `python PROGRAM` would not
+        del sys.path[0]
     sys.path.insert(0, os.path.dirname(path))
     runpy.run_path(path, run_name="__main__")
     return {}
