@@ -18,6 +18,7 @@ from types import MappingProxyType
 GOLDEN = Path(__file__).parent / "golden"
 REPOSITORY = Path(__file__).parent.parent
 
+# the last pattern: whether a rank has the same fault, or is ended before it comes to it, is a matter of time
 _NUMBER = r"\d+(?:\.\d+)?"
 _PATTERNS = (
     (r"\x1b\[[0-9;?]*[A-Za-z]", ""),  # colours, and what a live line erases
@@ -32,6 +33,7 @@ _PATTERNS = (
     (r"(?i)\b(port|MASTER_PORT)([ =:]+)\d{4,5}\b", r"\1\2<PORT>"),
     (r'(File ")[^"]*/((?:site-packages|lib/python3\.\d+)/[^"]*", line )\d+', r"\1\2<N>"),
     (r"\b0x[0-9a-f]{6,16}\b", "<ADDRESS>"),
+    (r"(?<=other rank )failed in the same way|(?<=other ranks )failed in the same way", "ended in consequence"),
 )
 
 

@@ -124,6 +124,47 @@ class Diagnosis:
 
 
 @frozen(kw_only=True)
+class Standing:
+    """Where a rank stood while the run hung."""
+
+    rank: int
+    host: str = ""
+    place: str = ""
+    """``file:line in function``; of a rank that gave no answer what is known of its end."""
+    iteration: int | None = None
+
+
+@frozen(kw_only=True)
+class Stall:
+    """A run that hung."""
+
+    seconds: float
+    """Without progress, when it was found."""
+    collective: str = ""
+    """What is waited for; empty where the flight recorder does not tell."""
+    missing: tuple[Standing, ...] = ()
+    """The ranks that the others wait for; empty where all wait."""
+    waiting: tuple[int, ...] = ()
+
+
+@frozen(kw_only=True)
+class Straggler:
+    """A rank that was slower than the others; its own time is an iteration's without what it waited for others."""
+
+    rank: int
+    host: str
+    iteration: int
+    """When it was found."""
+    own_seconds: float
+    others_seconds: float
+    """Median of the other ranks' own times."""
+    fleet_score: float
+    """Its own time over theirs."""
+    own_score: float
+    """Its own time over the best that it had."""
+
+
+@frozen(kw_only=True)
 class RankReport:
     """What one rank left behind; written by its parent process, also when the rank was killed."""
 
@@ -150,14 +191,19 @@ class RankReport:
     """Largest allocation on the accelerator that the rank reported; None on a CPU and before the first iteration."""
     memory_limit_bytes: int | None = None
     """What the rank's cgroup may use; None where it has no limit."""
-    out_of_memory: bool = False
-    """The kernel ended a process of the rank's cgroup while the rank lived, because memory had run out."""
+    out_of_memory: bool | None = None
+    """Whether the kernel ended a process of the rank's cgroup while the rank lived, because memory had run out; None
+    where it does not say."""
     versions: Mapping[str, str] = field(factory=dict)
     """Of Python and of what the rank runs, by name; Python's alone for a rank that ended before it looked."""
     last_lines: tuple[str, ...] = ()
     patches: PatchReport = field(factory=PatchReport)
     result: Mapping[str, object] = field(factory=dict)
     """What the task's entry returned: final loss, iteration, checkpoint."""
+    stall: Stall | None = None
+    """The hang that this rank saw the run in; every rank that lived has the same one."""
+    stragglers: tuple[Straggler, ...] = ()
+    """Those that rank 0 found."""
 
 
 @frozen(kw_only=True)
@@ -180,3 +226,6 @@ class RunReport:
     attempt: int = 1
     """Which start of the run this is: one more than the restarts in place before it."""
     result: Mapping[str, object] = field(factory=dict)
+    stall: Stall | None = None
+    """The hang that was found."""
+    stragglers: tuple[Straggler, ...] = ()

@@ -32,16 +32,20 @@ class MemoryLimit:
         return min(known, default=None)
 
     @property
-    def ran_out(self) -> bool:
-        """Whether the kernel has ended a process of the cgroup for want of memory since this was made."""
-        return self._killed() > self._kills
+    def ran_out(self) -> bool | None:
+        """Whether the kernel has ended a process of the cgroup for want of memory since this was made.
 
-    def _killed(self) -> int:
+        None: it does not say.
+        """
+        killed = self._killed()
+        return None if killed is None or self._kills is None else killed > self._kills
+
+    def _killed(self) -> int | None:
         """How many processes it has ended so far."""
         if self._folder is None:
-            return 0
+            return None
         events = {**_numbers(f"{self._folder}/memory.oom_control"), **_numbers(f"{self._folder}/memory.events")}
-        return events.get("oom_kill", 0)
+        return events.get("oom_kill")
 
     def _limits(self) -> Iterator[int]:
         folder = self._folder

@@ -49,6 +49,8 @@ def in_plain_words(rank: RankReport) -> str:
     """How a rank ended whose cause is not known."""
     if failure := raised(rank):
         return exception_line(failure.type, failure.text)
+    if rank.signal == "SIGKILL" and rank.out_of_memory is False:
+        return "somebody killed it (SIGKILL); memory had not run out"
     if rank.signal is not None:
         return _SIGNALS.get(rank.signal, f"killed by {rank.signal}")
     return f"it ended with exit status {rank.exit_code} and gave no reason"

@@ -52,12 +52,19 @@ def _observed(rank: RankReport) -> list[str]:
     failure = raised(rank)
     before = failure.chain[:_CHAIN] if failure else ()
     lines = [line for one in before for line in told("why", f"came from {exception_line(one.type, one.text)}")]
-    return [*lines, *_source(rank), *quoted_lines("its last lines", rank.last_lines)]
+    said = [line for line in rank.last_lines if not _repeats(line, rank)]
+    return [*lines, *_source(rank), *quoted_lines("its last lines", said)]
+
+
+def _repeats(line: str, rank: RankReport) -> bool:
+    """Whether a line of the log is the parent's word on the end, which the screen has in others."""
+    failure = rank.failure
+    ends = (f"killed by {rank.signal}", f"ended with exit code {rank.exit_code}")
+    return line.startswith(ends) or (failure is not None and line == exception_line(failure.type, failure.text))
 
 
 def _source(rank: RankReport) -> list[str]:
-    failure = raised(rank)
-    return told("at", failure.at) if failure and failure.at else []
+    return told("at", rank.failure.at) if rank.failure else []
 
 
 def _moment(rank: RankReport) -> str:
