@@ -94,7 +94,9 @@ def test_a_number_that_another_process_got_is_not_its_holder(tmp_path: Path) -> 
 def test_ranks_that_outlive_their_run_keep_the_experiment(tmp_path: Path) -> None:
     """The holder is dead but a process of its run still has the plan in its command line: refused until it is gone."""
     left = left_by(tmp_path, pid=2**22 + 1)
-    rank = subprocess.Popen([sys.executable, "-c", "input()", f"{left.run_dir}/plan.json"], stdin=subprocess.PIPE)
+    rank = subprocess.Popen(
+        [sys.executable, "-c", "input()", "primus_core.rank", f"{left.run_dir}/plan.json"], stdin=subprocess.PIPE
+    )
     with pytest.raises(RunError) as caught, ExperimentLock(rundir(tmp_path, "second")):
         pass
     assert str(rank.pid) in caught.value.why

@@ -52,9 +52,9 @@ class Holder:
         return _born(self.pid) == self.born
 
     def remaining(self) -> list[int]:
-        """Processes that still work for its run, by the plan in their command lines; for a holder that is visible."""
-        plan = str(RunDir(Path(self.run_dir)).plan).encode()
-        return [process.pid for process in linux.processes() if not process.ended and plan in _words(process.pid)]
+        """Ranks and launchers of its run that live on, by their command lines; for a holder that is visible."""
+        wanted = {b"primus_core.rank", str(RunDir(Path(self.run_dir)).plan).encode()}
+        return [one.pid for one in linux.processes() if not one.ended and wanted <= set(_words(one.pid))]
 
 
 def _realm() -> str:
