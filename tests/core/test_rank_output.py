@@ -116,6 +116,13 @@ def test_the_console_level_is_about_own_records(ranks: Ranks, level: str, shown:
     assert {text for text in said if text in stdout} == shown
 
 
+def test_the_shells_level_counts_more(ranks: Ranks) -> None:
+    """PRIMUS_LOG_LEVEL, which is for one run, is the console's level whatever the experiment says."""
+    plan = ranks.plan("works", settings=settings(stderr_sink_level="ERROR"))
+    stdout = ranks.run(plan, PRIMUS_LOG_LEVEL="Info").stdout
+    assert ["structured" in stdout, "fine detail" in stdout] == [True, False]
+
+
 def test_metrics_have_all_columns_and_append_over_restarts(ranks: Ranks) -> None:
     """metrics.jsonl has every column on each line, null where there is no figure, and the id of its run."""
     ranks.run("works")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -308,6 +311,7 @@ def test_every_option_at_once(primus: Primus, tmp_path: Path, workspace: Path) -
     assert all("numa: rank" in log or "not bound" in log for log in logs)
 
 
+@pytest.mark.slow
 def test_a_plan_on_standard_output_stays_whole(primus: Primus, tmp_path: Path) -> None:
     """What a script prints goes to standard error there, and what it exports counts for the experiment's variables."""
     (tmp_path / "set.sh").write_text("echo noise\nexport PRIMUS_EXP_NAME=named\n")
@@ -315,6 +319,48 @@ def test_a_plan_on_standard_output_stays_whole(primus: Primus, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "/examples/you/named/runs/" in json.loads(done.stdout)["run_dir"]
     assert "noise\npatch       " in done.stderr
+
+
+@pytest.mark.slow
+def test_a_terminal_and_its_copy(primus: Primus, tmp_path: Path, workspace: Path) -> None:
+    """On a terminal one line shows the progress; the file has plain lines of it, and no sequence that erases one."""
+    words = ["direct", "--single", "--log_file", "run.log", "--", "run", str(EXAMPLE), *QUICK]
+    command = shlex.join([sys.executable, "-m", "primus_core.cli.main", *words])
+    done = subprocess.run(
+        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+        cwd=tmp_path,
+        env=environment(workspace, TERM="xterm"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    copy = (tmp_path / "run.log").read_text()
+    assert "\x1b[K" in done.stdout
+    assert "\x1b" not in copy
+    assert [f"iteration {number}/4" in copy for number in (1, 4)] == [True, True]
+    assert "checkpoint" in copy or "done " in copy
+
+
+@pytest.mark.cluster
+def test_ranks_run_where_numactl_binds_them(primus: Primus, script: Path, workspace: Path) -> None:
+    """With the real numactl each rank of a CPU host has cores of its own, and so has what it starts."""
+    script.write_text(
+        "import os, subprocess, sys\n"
+        "own = sorted(os.sched_getaffinity(0))\n"
+        "below = subprocess.check_output([sys.executable, '-c', 'import os; print(sorted(os.sched_getaffinity(0)))'])\n"
+        "assert str(own) == below.decode().strip()\n"
+        "print('cpus', *own)\n"
+    )
+    done = primus("direct", "--nproc", "2", "--numa", "--script", script)
+    assert done.returncode == 0, done.stdout
+    logs = [(workspace / f"scripts/me/show/logs/script/rank-{rank}/info.log").read_text() for rank in (0, 1)]
+    mine, other = (set(re.findall(r"stdout cpus (.*)", log)[0].split()) for log in logs)
+    assert mine
+    assert not mine & other
+    assert len(mine) == len(other) == len(os.sched_getaffinity(0)) // 2
+    assert all(f"numa: rank {rank} is bound to CPUs " in log for rank, log in enumerate(logs))
 
 
 @pytest.mark.slow
