@@ -245,6 +245,21 @@ def test_mistakes(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_error_masks_the_secrets_of_files_and_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A secret that came by an env file or a script, and got into a parameter by mistake, is not in the message."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.env").write_text(f"A_TOKEN={SECRET}\n")
+    (tmp_path / "set.sh").write_text(f"export B_KEY={SECRET}-2\n")
+    words = ["run", str(EXAMPLE), "--env_file", "x.env", "lr=${A_TOKEN}"]
+    assert main([*words, "--patch", "set.sh", "train_iters=${B_KEY}"]) == 2
+    told = capsys.readouterr()
+    assert SECRET not in told.out + told.err
+    assert "`lr`" in told.err
+    assert "***" in told.err
+
+
 def test_options_in_both_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`-` and `_` are one, before the dashes and behind them; `train --config` names the experiment."""
     file = tmp_path / "launcher.yaml"

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from primus_core import discovery
 from primus_core.cli.launchoptions import asked_env, kept_references
+from primus_core.cli.masking import masking
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf
 from primus_core.outcome import Finding
@@ -59,6 +60,13 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     """
     plugins = discovery.scan()
     request = make_request(args, shell, plugins)
+    with masking({**shell, **request.env}):
+        return _prepared(args, shell, request, plugins)
+
+
+def _prepared(
+    args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins
+) -> Prepared:
     experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
     for launcher, options in launcher_defaults(args, shell).items():
         experiment = with_defaults(experiment, launcher, options)
