@@ -50,6 +50,7 @@ unit: $(VENV)/.tested
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow and not cluster" --numprocesses 2 --dist worksteal
 
 test-cluster: $(VENV)/.tested
+	tools/system-packages
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not cluster" --numprocesses 2 --dist loadfile
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
 
