@@ -48,9 +48,7 @@ def processes(workspace: Path) -> Iterator[tuple[int, list[str], dict[str, str]]
 def trainer(workspace: Path, rank: int) -> int:
     """Process id of the process that trains as this rank: the child of the rank's parent process."""
     parents = {
-        pid: env
-        for pid, command, env in processes(workspace)
-        if "primus_core.rank" in command and "torch.distributed.run" not in command
+        pid: env for pid, command, env in processes(workspace) if "primus_core.rank" in command and "RANK" in env
     }
     for pid, env in parents.items():
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from primus_core.contract import Store
+from primus_core.rank.stopping import Stopping
+
 
 class Rank:
     """A rank's context that writes everything it is told to a file of JSON lines.
@@ -35,6 +38,7 @@ class Rank:
         self._prepared = prepared or {}
         self._kill = kill
         self._told = ""
+        self._stopping = Stopping((signal.SIGTERM,))
         self.phases: list[str] = []
 
     def phase(self, name: str) -> None:
@@ -53,6 +57,9 @@ class Rank:
 
     def notice(self, topic: str, text: str) -> None:
         self.write("notice", topic=topic, text=text)
+
+    def should_stop(self, iteration: int, store: Store) -> bool:
+        return self._stopping.after(iteration, store)
 
     def prepared(self, name: str) -> dict[str, Any]:
         return dict(self._prepared[name])

@@ -58,7 +58,7 @@ def test_direct_starts_torchrun_with_a_free_port() -> None:
     """One torchrun for all ranks of the host; torchrun itself takes a free port; its files stay in the run."""
     (process,) = launch("direct", job(ranks=4)).processes
     run = process.argv.index("-m", 3)
-    assert process.argv[:3] == (sys.executable, "-m", "torch.distributed.run")
+    assert process.argv[:3] == (sys.executable, "-m", "primus_launchers.torchrun")
     assert process.argv[run:] == ("-m", "primus_core.rank", "/w/plan with space.json")
     options = process.argv[3:run]
     assert {"--nproc-per-node=4", "--nnodes=1", "--max-restarts=0", "--log-dir=/w/submission/torchrun"} < set(options)

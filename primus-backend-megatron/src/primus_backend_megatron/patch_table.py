@@ -207,6 +207,12 @@ EVERYWHERE = (
                 "Metrics of each iteration, with the loss of just that one and the learning rate that it used.",
             ),
             (
+                "stop",
+                "megatron.training.training:checkpoint_and_decide_exit",
+                f"{_RANK}.stopping:stopping_decision",
+                "Megatron hears SIGTERM alone, and for that all its ranks exchange tensors after every iteration.",
+            ),
+            (
                 "dataset-helpers",
                 "megatron.core.datasets.utils:compile_helpers",
                 f"{_MODEL}:built_helpers",

@@ -51,7 +51,13 @@ EVERYWHERE_LATE = in_common(
             "torchtitan.trainer:Trainer.train",
             f"{_PATCHES}.ending:train_and_meet",
             "Rank 0 sleeps two seconds at the end of every training, in the hope that the other ranks end before it.",
-        )
+        ),
+        (
+            "stop",
+            "torchtitan.trainer:Trainer.should_continue_training",
+            f"{_PATCHES}.ending:continue_unless_stopped",
+            "TorchTitan trains to its last step, whatever signal asks it to save and to end.",
+        ),
     ],
 )
 

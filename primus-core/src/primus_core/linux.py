@@ -41,6 +41,16 @@ def die_with_parent(signal: int) -> None:
     _prctl(_SET_PARENT_DEATH_SIGNAL, signal)
 
 
+def catches(pid: int, signal: int) -> bool:
+    """Whether a process has a handler for a signal; not for one that is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            masks = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+    except OSError:
+        return False
+    return bool(masks) and bool(int(masks[0], 16) >> (signal - 1) & 1)
+
+
 def adopt_orphans(adopt: bool = True) -> None:
     """Become the parent of descendants whose own parent ends, or no longer so."""
     _prctl(_SET_CHILD_SUBREAPER, int(adopt))

@@ -23,7 +23,7 @@ def launch(job: Job) -> Submission:
             why="This version of primus-launchers has no multi-node start yet.",
             remedy="Run on one node, or start `primus_core.rank` on each node with a scheduler of your own.",
         )
-    argv = (job.python, "-m", "torch.distributed.run", *_options(job), *job.argv)
+    argv = (job.python, "-m", "primus_launchers.torchrun", *_options(job), *job.argv)
     return Submission(processes=(Process(argv=argv, env=job.env),))
 
 

@@ -203,3 +203,34 @@ def trains_patched(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 def unknown_metric(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     rank.metrics({"iteration": 1, "perplexity": 3.0})
     return {}
+
+
+class OneRankStore(dict[str, bytes]):
+    """The store of a process group of one."""
+
+    def check(self, keys: list[str], /) -> bool:
+        return all(key in self for key in keys)
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        return self.setdefault(key, desired.encode())
+
+    def get(self, key: str, /) -> bytes:  # type: ignore[override]  # torch's raises too where there is none
+        return self[key]
+
+
+def trains(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Iterations of 20 ms; the one that is named stalls, as a collective does whose peer is gone."""
+    store, stalls = OneRankStore(), plan.task.arguments.get("stalls_at")
+    for iteration in range(1, 2000):
+        rank.metrics({"iteration": iteration, "train_iters": 2000})
+        if iteration == stalls:
+            rank.notice("state", "stalled")
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                time.sleep(0.02)
+        time.sleep(0.02)
+        if rank.should_stop(iteration, store):
+            return {"iteration": iteration, "checkpoint": f"/checkpoints/{iteration}"}
+        if iteration == 1:
+            rank.notice("state", "ready")
+    return {"iteration": iteration}

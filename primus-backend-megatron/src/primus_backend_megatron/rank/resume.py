@@ -10,7 +10,9 @@ from primus_core.checkpoints.choosing import Choice, Missing, Wish, choose
 from primus_core.errors import RunError
 
 
-def choose_checkpoint(args: Namespace, *, load_hf: str | None = None, auto_continue: bool) -> Choice:
+def choose_checkpoint(
+    args: Namespace, *, load_hf: str | None = None, auto_continue: bool, own_run: str | None = None
+) -> Choice:
     """Set ``load`` and ``ckpt_step``; what the run starts from.
 
     With ``auto_continue`` the whole checkpoint that was last written to ``save`` wins over ``load``: the run that was
@@ -27,6 +29,7 @@ def choose_checkpoint(args: Namespace, *, load_hf: str | None = None, auto_conti
         load_step=args.ckpt_step,
         load_hf=load_hf,
         auto_continue=auto_continue,
+        own_run=own_run,
     )
     try:
         choice = choose(MEGATRON, wish)

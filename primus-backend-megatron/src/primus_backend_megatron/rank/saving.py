@@ -35,7 +35,7 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
             # A run that had nothing left to train: what was loaded is not put at risk to write it again.
             session.rank.log("info", "checkpoint is there already", iteration=iteration)
             return None
-        saver, last = saver_of(session), iteration >= (_args().train_iters or 0)
+        saver, last = saver_of(session), session.stops or iteration >= (_args().train_iters or 0)
         if not saver.begin(iteration, last=last, estimate=functools.partial(_estimate, model)):
             return None
         session.enter("save")
@@ -45,6 +45,7 @@ def marking_save(original: Callable[..., Any]) -> Callable[..., Any]:
         except failures() as error:
             saver.failed(iteration, error)
             raise
+        session.saved = iteration
         session.unfinished_saves.append(iteration)
         if not _args().async_save:
             _finish(session)

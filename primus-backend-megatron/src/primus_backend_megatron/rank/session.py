@@ -24,6 +24,10 @@ class Session:
     """The last finished one."""
     trained: bool = False
     """An iteration was finished in this run; else the weights are still those that were loaded."""
+    saved: int | None = None
+    """The iteration that was saved last, as it was begun."""
+    stops: bool = False
+    """The save that comes is the last one, because a signal asked for the end."""
     loss: float | None = None
     """Of the last finished iteration; None on ranks that do not compute it."""
     evaluated: list[float] = field(factory=list)

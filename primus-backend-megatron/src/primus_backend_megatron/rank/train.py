@@ -26,7 +26,7 @@ from primus_backend_megatron.rank.explaining import explained
 from primus_backend_megatron.rank.resume import choose_checkpoint, take
 from primus_backend_megatron.rank.saving import Collectives
 from primus_backend_megatron.rank.session import CURRENT, Session
-from primus_core.checkpoints.choosing import fresh_start
+from primus_core.checkpoints.choosing import fresh_start, own_run
 from primus_core.checkpoints.settling import settle
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError, RunError
@@ -86,7 +86,8 @@ def _namespace(session: Session) -> Namespace:
     native = _native(session.plan)
     args = arguments.build_namespace({name: value for name, value in native.items() if name not in OWN})
     wanted = bool(session.plan.settings.values.get("auto_continue_train"))
-    session.start = choose_checkpoint(args, load_hf=native.get("load_hf"), auto_continue=wanted)
+    own = own_run(session.plan.run_id, session.rank.env)
+    session.start = choose_checkpoint(args, load_hf=native.get("load_hf"), auto_continue=wanted, own_run=own)
     session.huggingface = session.start.huggingface
     if checkpoint := session.start.checkpoint:
         session.checkpoint, session.iteration = str(checkpoint.folder), checkpoint.iteration

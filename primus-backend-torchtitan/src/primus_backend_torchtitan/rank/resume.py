@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_torchtitan.checkpoints import TITAN, wish_of
 from primus_backend_torchtitan.rank.session import Session
-from primus_core.checkpoints.choosing import Missing, choose, fresh_start
+from primus_core.checkpoints.choosing import Missing, choose, fresh_start, own_run
 from primus_core.errors import RunError
 
 
@@ -16,6 +18,7 @@ def choose_start(session: Session) -> None:
     """
     auto_continue = bool(session.plan.settings.values.get("auto_continue_train"))
     wish = wish_of(session.native, auto_continue=auto_continue)
+    wish = evolve(wish, own_run=own_run(session.plan.run_id, session.rank.env))
     try:
         choice = choose(TITAN, wish)
     except Missing as missing:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from torch import distributed
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.distributed_c10d import _get_default_store
 from torchtitan.components.checkpoint import LR_SCHEDULER, MODEL, OPTIMIZER, CheckpointManager
 
 from primus_backend_torchtitan.checkpoints import NAMING
@@ -64,12 +65,23 @@ class Checkpoints(CheckpointManager):
             for group, rate in zip(scheduler.optimizer.param_groups, scheduler.get_last_lr(), strict=True):
                 group["lr"] = rate
 
+    def save(self, curr_step: int, last_step: bool = False) -> bool:
+        """After every step; at the last one that a signal leaves, whatever the interval is."""
+        session = current()
+        session.stops = not last_step and session.rank.should_stop(curr_step, _get_default_store())
+        saved: bool = super().save(curr_step, last_step)
+        return saved
+
+    def _should_save(self, curr_step: int, last_step: bool = False) -> bool:
+        wanted: bool = super()._should_save(curr_step, last_step)
+        return wanted or (current().stops and bool(self.enable) and not self.load_only)
+
     def _save(self, curr_step: int, last_step: bool = False) -> bool:
         self._mark_finished()
         if not self._should_save(curr_step, last_step):
             return False
         self.maybe_wait_for_saving()
-        if not self._saver.begin(curr_step, last=last_step, estimate=self._estimate):
+        if not self._saver.begin(curr_step, last=last_step or current().stops, estimate=self._estimate):
             return False
         current().enter("save")
         with self._failing(curr_step):

@@ -37,6 +37,8 @@ class Session:
     """What the evaluation that runs now adds to its iteration, for people."""
     iteration: int = 0
     """The last finished one."""
+    stops: bool = False
+    """A signal asked for the end: after this iteration, which is saved."""
     loss: float | None = None
     """Of the last finished iteration; None on ranks that do not compute it."""
     checkpoint: str | None = None

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import evolve, frozen
 
-from primus_core.checkpoints.folders import LIBRARIES, Checkpoint, Naming, latest, newest_first
+from primus_core.checkpoints.faults import Unreadable
+from primus_core.checkpoints.folders import LIBRARIES, MARKER, Checkpoint, Naming, latest, newest_first
+from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.steps import list_steps
 
 
@@ -53,6 +55,8 @@ class Wish:
     """A folder to take the weights from alone, for a library that has such a parameter."""
     load_hf: str | None = None
     """A Hugging Face folder to take the weights from."""
+    own_run: str | None = None
+    """A run that is started again: what it wrote itself to ``save`` wins over everything else."""
     auto_continue: bool = False
     """The whole checkpoint that was last written to ``save`` wins over ``load``."""
 
@@ -101,7 +105,7 @@ def choose(library: Library, wish: Wish) -> Choice:
         Missing: the folder that is asked for has no whole checkpoint, or not the one of ``load_step``; or there are
             two to start from.
     """
-    own = library.naming.marked(wish.save) if wish.auto_continue and wish.save else []
+    own = _own(library, wish)
     if own:
         return Choice(checkpoint=latest(own), continues=True, older=_older(own))
     if wish.load_hf:
@@ -116,6 +120,26 @@ def choose(library: Library, wish: Wish) -> Choice:
             _found(library, wish.pretrained_checkpoint, wish.load_step, "pretrained_checkpoint"), pretrained=True
         )
     return Choice(checkpoint=None)
+
+
+def _own(library: Library, wish: Wish) -> Sequence[Checkpoint]:
+    """The whole checkpoints to go on from, without being told to load any."""
+    saved = library.naming.marked(wish.save) if wish.save and (wish.own_run or wish.auto_continue) else []
+    written = [item for item in saved if wish.own_run and _run_of(library, item) == wish.own_run]
+    return written or (saved if wish.auto_continue else [])
+
+
+def _run_of(library: Library, checkpoint: Checkpoint) -> str | None:
+    try:
+        sidecar = read_sidecar(checkpoint.folder / MARKER)
+    except Unreadable:
+        return None
+    return sidecar.run_id if sidecar else None
+
+
+def own_run(run_id: str, env: Mapping[str, str]) -> str | None:
+    """What `Wish.own_run` is in a rank: its run, where that is started again in place."""
+    return run_id if env.get("PRIMUS_ATTEMPT", "1") != "1" else None
 
 
 def fresh_start(library: Library, save: str | None, *, auto_continue: bool) -> str:

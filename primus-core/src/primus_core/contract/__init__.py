@@ -5,6 +5,6 @@ Beside it a plugin uses the types of `plan`, `outcome` and `experiment`, the err
 """
 
 from primus_core.contract.markers import CONTRACT, host, rank
-from primus_core.contract.specs import HostSpec, RankContext, RankSpec
+from primus_core.contract.specs import HostSpec, RankContext, RankSpec, Store
 
-__all__ = ["CONTRACT", "HostSpec", "RankContext", "RankSpec", "host", "rank"]
+__all__ = ["CONTRACT", "HostSpec", "RankContext", "RankSpec", "Store", "host", "rank"]

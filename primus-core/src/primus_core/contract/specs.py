@@ -11,6 +11,19 @@ from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
 
 
+class Store(Protocol):
+    """What ranks agree through, as torch's stores have it."""
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there; returns at once."""
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        """Set a key that is not there (``expected`` is empty); the value that it has then, whoever set it."""
+
+
 class RankContext(Protocol):
     """What core gives the code that runs in a rank."""
 
@@ -34,6 +47,16 @@ class RankContext(Protocol):
 
     def notice(self, topic: str, text: str) -> None:
         """Write an info record that rank 0 also shows on the console, under a topic of one word: ``data``."""
+
+    def should_stop(self, iteration: int, store: Store) -> bool:
+        """Whether to save and end now, although iterations are left: a signal asks for it.
+
+        To be asked in every rank after each iteration but the last; all ranks get the same answer for the same
+        iteration. One request to the store, no collective.
+
+        Args:
+            store: that of the process group: ``torch.distributed.distributed_c10d._get_default_store()``.
+        """
 
     def prepared(self, name: str) -> Mapping[str, object]:
         """The result of a finished `RunPlan.prepare` task, by its kind."""

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 
 from primus_core import linux
 from primus_core.errors import ErrorGroup, ExitCode, PrimusError
 from primus_core.log.emitter import Emitter
 from primus_core.rank import signals, streams
 from primus_core.rank.channels import Channels
+from primus_core.rank.raised import chain_of, raised_at
 from primus_core.rank.stacks import Stacks
 
 _ORPHANED = 125
@@ -20,13 +22,16 @@ _EXPLAINED = ("what", "where", "why", "remedy")
 """The fields of `primus_core.outcome.Problem`."""
 
 
-def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int) -> int:
+def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int, stop: Sequence[int] = ()) -> int:
     """Everything the child does; returns the exit code of a rank that did its work.
 
     A rank that failed exits here and now: an interpreter that shuts down with broken communication may hang. What
     it started is ended by the parent.
+
+    Args:
+        stop: signals that end a process which has nothing to save yet.
     """
-    _become(channels, stacks, parent)
+    _become(channels, stacks, parent, stop)
     emitter = Emitter(channels.events.write, address=f"/proc/{parent}/fd/{channels.events.read}")
     code = _guarded(plan_path, emitter)
     if code != 0:
@@ -36,7 +41,7 @@ def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int) -> 
     return code
 
 
-def _become(channels: Channels, stacks: Stacks, parent: int) -> None:
+def _become(channels: Channels, stacks: Stacks, parent: int, stop: Sequence[int]) -> None:
     linux.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(_ORPHANED)
@@ -44,6 +49,8 @@ def _become(channels: Channels, stacks: Stacks, parent: int) -> None:
     streams.redirect(channels)
     stacks.arm()
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until the training code takes it: by default it would kill
+    for number in stop:
+        signal.signal(number, signal.SIG_DFL)
     signals.unblock()
     sys.argv = sys.argv[:1]  # libraries that parse the command line of their process find none
     os.environ["PYTHONUNBUFFERED"] = "1"  # for helper processes
@@ -97,6 +104,8 @@ def _report(emitter: Emitter, error: BaseException) -> None:
             "text": "\n".join(map(_explain, problems)) or str(error),
             "traceback": trace[-_TRACEBACK_CHARACTERS:],
             "problems": [{name: getattr(one, name) for name in _EXPLAINED} for one in problems],
+            "at": raised_at(error),
+            "chain": chain_of(error),
         }
     )
 

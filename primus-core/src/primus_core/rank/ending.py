@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -31,12 +32,15 @@ class Ending(NamedTuple):
     peak_bytes: int
     stack: str
     """What faulthandler wrote when the child crashed."""
+    stopped: str | None = None
+    """The signal for which it ended in good order before its work was done."""
 
     def failure(self, state: State) -> Mapping[str, Any] | None:
         """The exception, or the crash as if it were one."""
         if state.failure is None and self.signal in _FATAL:
             text = self.stack.partition("\n")[0] or f"killed by {self.signal}"
-            return {"type": str(self.signal), "text": text, "traceback": self.stack, "problems": []}
+            told = {"type": str(self.signal), "text": text, "traceback": self.stack, "problems": []}
+            return {**told, "at": _innermost(self.stack), "chain": []}
         return state.failure
 
     def describe(self, state: State) -> str:
@@ -45,11 +49,20 @@ class Ending(NamedTuple):
         if failure is not None:
             return f"{failure['type']}: {failure['text']}"
         how = f"killed by {self.signal}" if self.signal else f"ended with exit code {self.exit_code}"
+        if self.signal == "SIGKILL" and state.memory.ran_out:
+            how = f"{how} because memory ran out"
         return f"{how} in {state.where}"
 
 
 def ending_of(
-    status: int, *, told_to_end: str | None, started: float, ended: float, peak_bytes: int, stack: str
+    status: int,
+    *,
+    told_to_end: str | None,
+    started: float,
+    ended: float,
+    peak_bytes: int,
+    stack: str,
+    stopped: str | None = None,
 ) -> Ending:
     """From the status that ``wait`` gives."""
     killed = os.WIFSIGNALED(status)
@@ -62,6 +75,7 @@ def ending_of(
         ended=ended,
         peak_bytes=peak_bytes,
         stack=stack[-_STACK_CHARACTERS:],
+        stopped=stopped,
     )
 
 
@@ -76,13 +90,20 @@ def write_report(brief: Brief, host: str, state: State, ending: Ending) -> None:
         "exit_code": ending.exit_code,
         "signal": ending.signal,
         "signalled_first": ending.told_to_end is not None,
+        "stopped": ending.stopped,
         "failure": ending.failure(state),
         "started": ending.started,
         "ended": ending.ended,
         "peak_memory_bytes": ending.peak_bytes,
+        "peak_device_memory_bytes": None if brief.on_cpu else state.device_memory,
+        "memory_limit_bytes": state.memory.limit,
+        "out_of_memory": state.memory.ran_out,
+        "versions": state.versions,
         "last_lines": state.last_lines,
         "patches": {"results": state.patches},
         "result": state.result,
+        "stall": state.stall,
+        "stragglers": state.stragglers,
     }
     write_atomic(brief.rank_file(".json"), brief.redact(pretty(report)))
 
@@ -106,6 +127,13 @@ def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) 
     }
     message: dict[str, Any] = {"message": {"message": what, "extraInfo": info}}
     write_atomic(path, brief.redact(pretty(message)))
+
+
+def _innermost(stack: str) -> str:
+    """``file:line in function`` of the first frame that faulthandler wrote of the thread that crashed."""
+    current = stack.partition("Current thread")[2]
+    frame = re.search(r'File "([^"]+)", line (\d+) in (\S+)', current)
+    return f"{frame[1]}:{frame[2]} in {frame[3]}" if frame else ""
 
 
 def _name(number: int) -> str:

@@ -13,9 +13,13 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from primus_core.log.emitter import Emitter
 from primus_core.log.pythonlogging import record_logging
+
+if TYPE_CHECKING:
+    from primus_core.contract import Store
 
 _PLAN = "PRIMUS_PATCHED_PLAN"
 _EVENTS = "PRIMUS_EVENTS"
@@ -62,6 +66,10 @@ class HelperContext:
 
     def notice(self, topic: str, text: str) -> None:
         """The rank has said the same."""
+
+    def should_stop(self, iteration: int, store: Store) -> bool:
+        """The rank decides."""
+        return False
 
     def prepared(self, name: str) -> Mapping[str, object]:
         return {}

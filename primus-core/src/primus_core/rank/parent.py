@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 from collections.abc import MutableMapping, Sequence
 
 from primus_core import linux
 from primus_core.errors import ConfigError, PrimusError, RunError
+from primus_core.failuremark import FailureMark
+from primus_core.patience import Patience
 from primus_core.rank import child, environment, signals
 from primus_core.rank.channels import Channels
 from primus_core.rank.files import LogFiles
@@ -20,6 +21,8 @@ from primus_core.rank.stacks import Stacks
 from primus_core.rank.state import State
 from primus_core.rank.supervisor import Supervisor
 from primus_core.rank.terminal import Terminal
+from primus_core.rank.watch import Subject
+from primus_core.rank.watchdog import Watchdog
 from primus_core.screens import problem_lines
 
 _TORCHRUN_PATIENCE = 30.0
@@ -36,6 +39,7 @@ def main(argv: Sequence[str], env: MutableMapping[str, str]) -> int:
     except PrimusError as error:
         sys.stderr.write("".join(f"{line}\n" for line in problem_lines([error])))
         return error.exit_code
+    mark = FailureMark(os.path.dirname(brief.rank_file("")))
     channels = Channels.open()
     signals.block()
     sys.stdout.flush()
@@ -43,8 +47,8 @@ def main(argv: Sequence[str], env: MutableMapping[str, str]) -> int:
     pid = os.fork()
     if pid == 0:
         files.close()
-        return child.live(argv[1], channels, stacks, parent=me)
-    return _supervise(brief, pid, channels, stacks, files, env)
+        return child.live(argv[1], channels, stacks, parent=me, stop=brief.patience.stop)
+    return _supervise(brief, pid, channels, stacks, files, mark, env)
 
 
 def _read(argv: Sequence[str], env: MutableMapping[str, str]) -> Brief:
@@ -76,31 +80,44 @@ def _open_files(brief: Brief) -> tuple[Stacks, LogFiles]:
 
 
 def _supervise(
-    brief: Brief, pid: int, channels: Channels, stacks: Stacks, files: LogFiles, env: MutableMapping[str, str]
+    brief: Brief,
+    pid: int,
+    channels: Channels,
+    stacks: Stacks,
+    files: LogFiles,
+    mark: FailureMark,
+    env: MutableMapping[str, str],
 ) -> int:
     _join_group(pid)
     channels.close_writers()
     linux.adopt_orphans()
-    linux.die_with_parent(signal.SIGTERM)  # the launcher was killed: the handler ends the child in good order
+    linux.die_with_parent(signals.LAUNCHER_DIED)
     terminal, state, host = Terminal(sys.stdout.fileno()), State(), socket.gethostname()
+    router = Router(brief, host, files, terminal, state)
+    forwarder = Forwarder(pid, _patience(brief, env), mark.is_set)
+    folder = os.path.dirname(brief.rank_file(""))
+    subject = Subject(brief.rank, brief.world_size, host, folder, pid, forwarder.handle, stacks)
     return Supervisor(
         brief,
         host=host,
-        router=Router(brief, host, files, terminal, state),
+        router=router,
         terminal=terminal,
         state=state,
-        forwarder=Forwarder(pid, grace_seconds(env)),
+        forwarder=forwarder,
+        mark=mark,
         child=pid,
         channels=channels,
         stacks=stacks,
+        watchdog=Watchdog(brief.watch, subject, state, router.record),
         error_file=env.get("TORCHELASTIC_ERROR_FILE"),
         shutdown=shutdown_seconds(env),
     ).run()
 
 
-def grace_seconds(env: MutableMapping[str, str]) -> float:
-    """How long a child may take to end: less than torchrun waits for us, so that there is time left for the report."""
-    return max(_seconds(env, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _TORCHRUN_PATIENCE) * _SHARE, 0.1)
+def _patience(brief: Brief, env: MutableMapping[str, str]) -> Patience:
+    """With a grace period that is less than torchrun waits for us, so that there is time left for the report."""
+    most = _seconds(env, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _TORCHRUN_PATIENCE) * _SHARE
+    return brief.patience._replace(grace=max(min(brief.patience.grace, most), 0.1))
 
 
 def shutdown_seconds(env: MutableMapping[str, str]) -> float:

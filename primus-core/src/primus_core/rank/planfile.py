@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from primus_core.errors import ConfigError, DependencyError
 from primus_core.log.levels import LEVELS
 from primus_core.log.redaction import Redactor
+from primus_core.patience import Patience, patience_of
 from primus_core.rank.files import Limits
+from primus_core.rank.watch import Rules, rules_of
 
 
 class Brief(NamedTuple):
@@ -25,6 +27,7 @@ class Brief(NamedTuple):
     console_level: str
     file_level: str
     file_limits: Limits
+    on_cpu: bool
     reports_metrics: bool
     """The console shows this rank's metrics: the lowest rank of the last pipeline stage has the loss."""
     forwards_events: bool
@@ -32,6 +35,8 @@ class Brief(NamedTuple):
     redact: Redactor
     shows_output: bool = False
     """The console shows what this rank prints: the first rank of a user's own program."""
+    patience: Patience = Patience()
+    watch: Rules = Rules()
 
     @property
     def log_folder(self) -> str:
@@ -91,8 +96,11 @@ def _brief(plan: Mapping[str, Any], env: Mapping[str, str]) -> Brief:
         console_level=_console_level(settings, env),
         file_level=str(settings.get("file_sink_level") or "debug").lower(),
         file_limits=Limits(int(settings.get("log_max_bytes") or 0), int(settings.get("log_backups") or 0)),
+        on_cpu=plan["target"]["accelerator"] == "cpu",
         reports_metrics=rank == metrics_rank(world_size, layout.get("pipeline", 1)),
         forwards_events=env.get("PRIMUS_CONSOLE") == "events",
         redact=Redactor.of_environment(plan["secrets"], env),
         shows_output=rank == 0 and plan["task"]["kind"] == "script" and not plan["module"],
+        patience=patience_of(settings, plan["task"]["kind"]),
+        watch=rules_of(plan),
     )

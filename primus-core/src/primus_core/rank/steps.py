@@ -13,14 +13,17 @@ from primus_core.log.emitter import Emitter
 from primus_core.log.recording import record_everything
 from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.patching import verify
+from primus_core.patience import patience_of
 from primus_core.plan import RunPlan
 from primus_core.rank.adjustments import record_adjustments
 from primus_core.rank.binding import tell_binding
+from primus_core.rank.collectives import Collectives
 from primus_core.rank.comparison import compare
 from primus_core.rank.context import Context
 from primus_core.rank.entries import call, find_entry
 from primus_core.rank.helper import have_helpers_patched, have_helpers_recorded
 from primus_core.rank.preparation import prepare
+from primus_core.rank.versions import versions
 from primus_core.rundir import RunDir
 
 
@@ -36,9 +39,12 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     record_everything(emitter, level)
     have_helpers_recorded(emitter, level, env)
     run_dir = RunDir(Path(plan.run_dir))
-    rank = Context(emitter, plan.run_id, run_dir, env)
+    collectives = _observed(plan, run_dir, int(env["RANK"]))
+    stop = patience_of(plan.settings.values, plan.task.kind).stop
+    rank = Context(emitter, plan.run_id, run_dir, env, stop, collectives)
     tell_binding(rank)
     plugins = discovery.scan()
+    emitter.emit({"kind": "versions", "value": versions(plan)})
     compare(plan, plugins, rank.world_size)
     back_end = hooks.load_rank(plugins, plan.framework)
     rank.phase("preflight")
@@ -54,7 +60,16 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     verify(plan, report)  # again: importing the trainer may have replaced something
     rank.phase(plan.task.kind)
     result = call(plan, rank)
+    collectives.end()
     emitter.emit({"kind": "result", "value": result})
+
+
+def _observed(plan: RunPlan, run_dir: RunDir, rank: int) -> Collectives:
+    """A user's own program is left as it is."""
+    collectives = Collectives()
+    if plan.task.kind != "script":
+        collectives.observe(str(run_dir.ranks), rank)
+    return collectives
 
 
 def _check(findings: Sequence[Finding], rank: RankContext) -> None:

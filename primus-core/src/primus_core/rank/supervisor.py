@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
+import signal
 import time
 
-from primus_core.rank import leftovers
+from primus_core.errors import ExitCode
+from primus_core.failuremark import FailureMark
+from primus_core.rank import leftovers, requeue
 from primus_core.rank.channels import LONGEST_EVENT, LONGEST_LINE, Channels, LineReader
 from primus_core.rank.ending import Ending, ending_of, write_report, write_torchrun_error
 from primus_core.rank.planfile import Brief
@@ -15,10 +19,13 @@ from primus_core.rank.signals import Forwarder, unblock
 from primus_core.rank.stacks import Stacks
 from primus_core.rank.state import State
 from primus_core.rank.terminal import Terminal
+from primus_core.rank.watchdog import Watchdog
 
 _LINGER_SECONDS = 2.0
 _SLOW_READER_SECONDS = 1.0
 _KILL_ROUNDS = 50
+_HUNG = ExitCode.RUNTIME << 8
+"""The status of a rank that was ended because the run hangs."""
 _BUSY_SECONDS = 0.01
 _REST_SECONDS = 0.001
 """Between two looks at a child that never pauses: what it says meanwhile is written at once, for a fraction of the CPU.
@@ -42,9 +49,11 @@ class Supervisor:
         terminal: Terminal,
         state: State,
         forwarder: Forwarder,
+        mark: FailureMark,
         child: int,
         channels: Channels,
         stacks: Stacks,
+        watchdog: Watchdog,
         error_file: str | None,
         shutdown: float,
     ) -> None:
@@ -54,8 +63,10 @@ class Supervisor:
         self._terminal = terminal
         self._state = state
         self._forwarder = forwarder
+        self._mark = mark
         self._child = child
         self._stacks = stacks
+        self._watchdog = watchdog
         self._error_file = error_file
         self._shutdown = shutdown
         self._started = time.time()
@@ -78,14 +89,17 @@ class Supervisor:
         self._forwarder.install()
         unblock()
         while self._ending is None:
-            self._wait(100 if self._terminal.waits else None)
+            self._wait(min(100 if self._terminal.waits else math.inf, self._watchdog.milliseconds))
             self._rest()
+            self._watchdog.look()
         self._linger()
         self._end_leftovers()
         for reader in self._readers.values():
             self._deliver(reader, reader.partial())
         write_report(self._brief, self._host, self._state, self._ending)
+        requeue.mark(self._brief, self._state, self._ending)
         self._stacks.discard_if_empty()
+        self._watchdog.close()
         self._terminal.finish(_SLOW_READER_SECONDS)
         return self._ending.exit_code
 
@@ -115,6 +129,7 @@ class Supervisor:
     def _deliver(self, reader: LineReader, lines: list[bytes]) -> None:
         if reader.source == "events":
             self._router.events(lines)
+            self._watchdog.heard()
             if self._state.done:
                 self._forwarder.work_done(self._shutdown)
         else:
@@ -126,15 +141,34 @@ class Supervisor:
         self._forwarder.child_ended()
         self._poll.unregister(self._forwarder.handle)
         self._drain()
+        self._watchdog.look(last=True)
+        stopped = self._stopped(status)
         self._ending = ending_of(
-            0 if self._stood_in_the_way else status,
-            told_to_end=self._forwarder.told_to_end,
+            _HUNG if self._watchdog.verdict else 0 if self._stood_in_the_way or stopped else status,
+            stopped=stopped,
+            told_to_end=self._told_to_end,
             started=self._started,
             ended=time.time(),
             peak_bytes=usage.ru_maxrss * 1024,
             stack=self._stacks.read(),
         )
         self._tell(self._ending)
+
+    @property
+    def _told_to_end(self) -> str | None:
+        """Why it ended in consequence of something else; None for the rank that a hang comes from."""
+        if self._watchdog.verdict is not None:
+            return None if self._watchdog.speaks else "a hang of the run"
+        late = self._forwarder.killed_late
+        return self._forwarder.told_to_end or (late and self._forwarder.told_to_stop) or None
+
+    def _stopped(self, status: int) -> str | None:
+        """The signal for which the child saved and ended, or died of before there was anything to save."""
+        asked = self._forwarder.told_to_stop
+        if status == 0:
+            return self._state.stopped
+        died = os.WIFSIGNALED(status) and asked and signal.Signals[asked] == os.WTERMSIG(status)
+        return asked if died and self._forwarder.told_to_end is None else None
 
     def _drain(self) -> None:
         """What the child wrote is in the pipes; helpers that go on writing must not keep us here."""
@@ -153,6 +187,8 @@ class Supervisor:
         elif self._forwarder.killed_late:
             self._router.record("error", f"did not end in time after {ending.told_to_end}, so it was killed")
         write_report(self._brief, self._host, self._state, ending)
+        if ending.exit_code and self._forwarder.told_to_end is None:
+            self._mark.set({"rank": self._brief.rank, "host": self._host, "time": ending.ended})
         if ending.exit_code and self._error_file:
             write_torchrun_error(self._error_file, self._brief, self._state, ending)
 

@@ -32,6 +32,8 @@ def merge(rundir: RunDir, world_size: int) -> RunReport:
         diagnosis=diagnose(rundir, first) if first and vanished is None else None,
         result=_result(ranks),
         stopped=next((rank.stopped for rank in ranks if rank.stopped), None),
+        stall=next((rank.stall for rank in ranks if rank.stall), None),
+        stragglers=tuple(slow for rank in ranks for slow in rank.stragglers),
     )
 
 

@@ -10,6 +10,7 @@ from primus_core.log.console import topic_line
 from primus_core.outcome import RunReport
 from primus_core.plan import RunPlan
 from primus_core.quantities import duration
+from primus_core.report.attempts import attempts_folder
 from primus_core.report.diagnosis import told_by
 from primus_core.report.failures import failure_lines, logs_of, missing, others, quoted_lines, told
 from primus_core.report.launcher import launcher_lines
@@ -43,9 +44,30 @@ def _success(report: RunReport, plan: RunPlan) -> list[str]:
         f"loss {_figure(report.result['loss'])}" if report.result.get("loss") is not None else "",
         duration(report.ended - report.started),
     ]
-    lines = [topic_line("done", ", ".join(filter(None, reached))), topic_line("logs", _logs(plan))]
+    if report.stopped:
+        lines = [
+            topic_line("stopped", ", ".join([f"by {report.stopped}", *filter(None, reached)])),
+            _go_on(report, plan),
+        ]
+    else:
+        lines = [topic_line("done", ", ".join(filter(None, reached)))]
+    lines += [topic_line("logs", _logs(plan))]
+    if earlier := report.attempt - 1:
+        told = f"{earlier}, of which the reports are in {attempts_folder(RunDir(Path(plan.run_dir)))}"
+        lines.append(topic_line("restarts", told))
     checkpoint = report.result.get("checkpoint")
     return [*lines, topic_line("checkpoint", str(checkpoint))] if checkpoint else lines
+
+
+def _go_on(report: RunReport, plan: RunPlan) -> str:
+    """The marker of a stopped run, and what continues it."""
+    marker = RunDir(Path(plan.run_dir)).path / "requeue.json"
+    then = (
+        "auto_continue_train=true goes on"
+        if report.result.get("checkpoint")
+        else "there is no checkpoint to go on from"
+    )
+    return topic_line("requeue", f"asked for in {marker}; {then}")
 
 
 def _interrupted(report: RunReport, plan: RunPlan) -> list[str]:

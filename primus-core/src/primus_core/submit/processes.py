@@ -45,6 +45,8 @@ def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
 def _die_with(parent: int) -> None:
     """Runs between fork and exec."""
     linux.die_with_parent(signal.SIGTERM)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # a launcher that does not know them must not die of them
+        signal.signal(number, signal.SIG_IGN)
     if os.getppid() != parent:  # it died before the line above
         os._exit(125)
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path, PurePosixPath
 
 from attrs import evolve
 
 from primus_core import report
 from primus_core.errors import DependencyError, ExitCode
+from primus_core.failuremark import FailureMark
 from primus_core.files import write_atomic
 from primus_core.log.redaction import Redactor
 from primus_core.outcome import RunReport
+from primus_core.patience import patience_of
 from primus_core.plan import RunPlan, Submission
 from primus_core.rundir import RunDir
+from primus_core.submit import restarts
 from primus_core.submit.console import Console
 from primus_core.submit.consoles import Shows
 from primus_core.submit.supervisor import Ended, Supervisor
@@ -52,20 +56,29 @@ def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], con
     rundir = RunDir(Path(plan.run_dir))
     console = console or Console.on(sys.stdout, env)
     try:
-        report.clear(rundir)
+        restarts.forget(rundir)
         _write_files(rundir, submission.files)
-        ended = _supervise(submission, plan, rundir, env, console)
+        for attempt in count(1):
+            report.clear(rundir)
+            ended = _supervise(submission, plan, rundir, restarts.environment(attempt, env), console)
+            merged = _report(ended, plan, rundir, console, attempt)
+            if ended.signal is not None or not restarts.is_due(merged, plan, attempt):
+                break
+            restarts.begin(rundir, merged, plan, console.line)
     except OSError as error:
         raise rundir.unwritable(error) from error
-    return _report(ended, plan, rundir, console)
+    return merged
 
 
-def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows) -> RunReport:
+def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows, attempt: int) -> RunReport:
     """Merge what the ranks left, and write it down."""
     merged = report.merge(rundir, plan.target.world_size)
     killed_by = signal.Signals(ended.killed).name if ended.killed else None
-    merged = evolve(merged, exit_code=_exit_code(merged, ended, plan), launcher_signal=killed_by)
+    merged = evolve(merged, exit_code=_exit_code(merged, ended, plan), launcher_signal=killed_by, attempt=attempt)
+    if ended.stop and ended.signal is not None and len(merged.ranks) < plan.target.world_size:
+        merged = evolve(merged, stopped=merged.stopped or signal.Signals(ended.signal).name)
     try:
+        restarts.ask_again(rundir, merged)
         report.write(rundir, merged)
     except OSError as error:  # what happened is told all the same
         console.line(f"warning: {rundir.report} could not be written: {error}")
@@ -74,6 +87,8 @@ def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows) -> RunR
 
 def _supervise(submission: Submission, plan: RunPlan, rundir: RunDir, env: Mapping[str, str], console: Shows) -> Ended:
     redact = Redactor.of_environment(plan.secrets, env)
+    patience = patience_of(plan.settings.values, plan.task.kind)
+    torchrun = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{patience.torchrun:.0f}"}
     try:
         with Supervisor(
             on_event=console.event,
@@ -81,8 +96,10 @@ def _supervise(submission: Submission, plan: RunPlan, rundir: RunDir, env: Mappi
             on_tick=console.tick,
             redact=redact,
             log_dir=rundir.submission,
+            patience=patience,
+            failed=FailureMark(str(rundir.ranks)).is_set,
         ) as supervisor:
-            return supervisor.run(submission.processes, {**env, **EVENTS})
+            return supervisor.run(submission.processes, {**torchrun, **env, **EVENTS})
     finally:
         console.close()
 
@@ -101,6 +118,8 @@ def _write_files(rundir: RunDir, files: Mapping[str, str]) -> None:
 def _exit_code(merged: RunReport, ended: Ended, plan: RunPlan) -> int:
     if merged.exit_code == ExitCode.OK and not any(ended.statuses):
         return ExitCode.OK
+    if ended.stop and not any(rank.exit_code for rank in merged.ranks):
+        return ExitCode.OK  # whatever the launcher made of it
     if ended.signal is not None:
         return 128 + ended.signal
     if not merged.ranks and report.lacks_module(RunDir(Path(plan.run_dir))):

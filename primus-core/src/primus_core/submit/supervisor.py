@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import signal
@@ -17,18 +18,28 @@ from attrs import define, field, frozen
 from primus_core.linux import adopt_orphans
 from primus_core.log.events import Event
 from primus_core.log.redaction import Redactor
+from primus_core.patience import Patience
 from primus_core.plan import Process
 from primus_core.submit.lines import Lines, sort_out
 from primus_core.submit.processes import children, descendants, kill, reap, signal_group, start
 
-GRACE_SECONDS = 45.0
-"""From the first signal until everything is killed: longer than torchrun (30 s) and a rank's parent (20 s) take."""
+SPARE_SECONDS = 15.0
+"""Until everything is killed, beyond what torchrun waits for the ranks' parents, and these for the ranks."""
 LINGER_SECONDS = 2.0
 """From the end of the processes until what they left running is killed."""
 _GONE_SECONDS = 5.0
 """How long a killed process may take to disappear: the kernel frees its memory first."""
 _TICK_SECONDS = 0.2
-_FORWARDED = {signal.SIGINT: signal.SIGINT, signal.SIGTERM: signal.SIGTERM, signal.SIGHUP: signal.SIGTERM}
+_LOOK_SECONDS = 1.0
+_FORWARDED = {
+    signal.SIGINT: signal.SIGINT,
+    signal.SIGTERM: signal.SIGTERM,
+    signal.SIGHUP: signal.SIGTERM,
+    signal.SIGUSR1: signal.SIGUSR1,
+    signal.SIGUSR2: signal.SIGUSR2,
+}
+_MESSAGES = (signal.SIGUSR1, signal.SIGUSR2)
+"""They end nothing, unless they are among the signals that ask a run to stop."""
 
 
 @frozen(kw_only=True)
@@ -39,6 +50,8 @@ class Ended:
     """As `subprocess` reports them: negative for a signal."""
     signal: int | None
     """The signal by which the user or the system asked for the end; None where nobody did."""
+    stop: bool
+    """It was one that asks for a checkpoint before the end."""
     killed: int | None
     """The signal that ended a process which nobody had asked to end."""
 
@@ -66,11 +79,14 @@ class Supervisor:
         on_tick: Callable[[], None] = lambda: None,
         redact: Redactor,
         log_dir: Path,
-        grace: float = GRACE_SECONDS,
+        patience: Patience | None = None,
+        failed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._on_event, self._on_notice, self._on_tick = on_event, on_notice, on_tick
         self._redact, self._log_dir = redact, log_dir
-        self._grace = grace
+        self._patience, self._failed = patience or Patience(), failed
+        self._grace = self._patience.torchrun + SPARE_SECONDS
+        self._looked = 0.0
         self._children: list[subprocess.Popen[bytes]] = []
         self._untold: dict[int, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []
@@ -80,6 +96,7 @@ class Supervisor:
         self._handlers: dict[int, Any] = {}
         self._others: list[int] = []
         self._killed: int | None = None
+        self._ends_badly = False
 
     def __enter__(self) -> Supervisor:
         self._others = children(os.getpid())
@@ -119,6 +136,7 @@ class Supervisor:
         return Ended(
             statuses=tuple(child.wait() for child in self._children),
             signal=self._signals[0] if self._signals else None,
+            stop=self._is_stop,
             killed=self._killed,
         )
 
@@ -162,10 +180,20 @@ class Supervisor:
                 self._on_event(event)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        """The signal handler. Forwards the first signal at once."""
+        """The signal handler. Forwards at once, of those that ask for the end the first alone."""
+        sent = _FORWARDED[signal.Signals(number)]
+        if sent in _MESSAGES and sent not in self._patience.stop:
+            for child in tuple(self._children):
+                signal_group(child, sent)
+            return
         self._signals.append(number)
         if len(self._signals) == 1:
-            self._tell_all(_FORWARDED[signal.Signals(number)])
+            self._tell_all(sent)
+
+    @property
+    def _is_stop(self) -> bool:
+        """The run was asked to save before it ends."""
+        return bool(self._signals) and _FORWARDED[signal.Signals(self._signals[0])] in self._patience.stop
 
     def _tell_all(self, number: int) -> None:
         """Send a signal to those that were sent none yet: torchrun takes a second one amiss.
@@ -180,16 +208,34 @@ class Supervisor:
     def _obey(self) -> None:
         """What follows from a signal or from the failure of a process: a deadline for all, and then the end."""
         if self._deadline is None and self._signals:
-            name = signal.Signals(self._signals[0]).name
-            again = " again" if self._signals[0] == signal.SIGINT else ""
-            self._on_notice(f"{name}: waiting for the ranks to end; Ctrl-C{again} kills them")
-            self._deadline = time.monotonic() + self._grace
-        elif self._deadline is None and any(child.returncode for child in self._children):
-            self._killed = next((-child.returncode for child in self._children if (child.returncode or 0) < 0), None)
+            self._announce(signal.Signals(self._signals[0]))
+            self._deadline = time.monotonic() + self._grace + (self._patience.stopping if self._is_stop else 0)
+        elif self._has_failed():
             self._tell_all(signal.SIGTERM)  # the processes of a submission belong together
-            self._deadline = time.monotonic() + self._grace
+            self._deadline = min(self._deadline or math.inf, time.monotonic() + self._grace)
         if self._impatient() or (self._deadline is not None and time.monotonic() > self._deadline):
             self._kill_all()
+
+    def _announce(self, asked: signal.Signals) -> None:
+        again = " again" if asked == signal.SIGINT else ""
+        goes_on = "the run finishes its iteration and saves" if self._is_stop else "waiting for the ranks to end"
+        self._on_notice(f"{asked.name}: {goes_on}; Ctrl-C{again} kills {'it' if self._is_stop else 'them'}")
+
+    def _has_failed(self) -> bool:
+        """Told once: a process of the submission ended badly, or a rank anywhere left the mark of a failure."""
+        if self._ends_badly or not (any(child.returncode for child in self._children) or self._is_marked()):
+            return False
+        if self._deadline is None:
+            self._killed = next((-child.returncode for child in self._children if (child.returncode or 0) < 0), None)
+        self._ends_badly = True
+        return True
+
+    def _is_marked(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return False
+        self._looked = now
+        return self._failed()
 
     def _impatient(self) -> bool:
         """The user pressed Ctrl-C after the first signal."""

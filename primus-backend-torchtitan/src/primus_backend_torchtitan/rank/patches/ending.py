@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from primus_backend_torchtitan.rank.session import CURRENT
+
 
 def train_and_meet(original: Callable[[Any], None]) -> Callable[[Any], None]:
     """Factory: where rank 0 would sleep so that the others can end first, all ranks meet."""
@@ -23,6 +25,17 @@ def train_and_meet(original: Callable[[Any], None]) -> Callable[[Any], None]:
         _meet(trainer.device)
 
     return train
+
+
+def continue_unless_stopped(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Factory: `should_continue_training`, which is false once a signal had the run saved."""
+
+    @functools.wraps(original)
+    def should_continue_training(trainer: Any) -> bool:
+        session = CURRENT.get(None)
+        return original(trainer) and not (session is not None and session.stops)
+
+    return should_continue_training
 
 
 def _no_sleep(seconds: float) -> None:
