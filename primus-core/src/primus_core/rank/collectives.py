@@ -54,7 +54,8 @@ class Collectives:
             return {}
         world = self._module._world
         self._groups_told = len(world.pg_names)
-        return {str(world.pg_names[group]): sorted(ranks) for group, ranks in world.pg_group_ranks.items()}
+        mine = world.pg_names  # of groups to which this rank does not belong torch keeps a placeholder
+        return {str(mine[group]): sorted(ranks) for group, ranks in world.pg_group_ranks.items() if group in mine}
 
     def end(self) -> None:
         """Stop answering: torch complains about a server that is left to the end of the interpreter."""

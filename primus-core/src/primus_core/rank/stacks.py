@@ -26,6 +26,10 @@ class Stacks:
             file.seek(self._start)
             return file.read().decode("utf-8", "backslashreplace")
 
+    def skip(self) -> None:
+        """Leave what is written so far out of what `read` gives from now on."""
+        self._start = os.path.getsize(self._path)
+
     def discard_if_empty(self) -> None:
         if os.path.getsize(self._path) == 0:
             os.unlink(self._path)

@@ -62,7 +62,12 @@ def _hang(answers: Mapping[int, Answer], world_size: int, ended: Mapping[int, st
             "missing": [_place(rank, answers.get(rank), ended) for rank in found.causes],
             "waiting": list(found.waiting),
         },
-        "problem": {"what": f"it hangs: {what}", "where": "", "why": why, "remedy": _remedy(found, folder)},
+        "problem": {
+            "what": f"it hangs: {what}",
+            "where": _only_place(found, answers),
+            "why": why,
+            "remedy": _remedy(found, folder),
+        },
     }
 
 
@@ -84,8 +89,15 @@ def _causes(found: Judgement, answers: Mapping[int, Answer], ended: Mapping[int,
         if answer is None:
             places[ended.get(rank, "gave no answer: its host or its parent process is gone")].append(rank)
         else:
-            places[f"{answer.standing} ({answer.moment}{_progress(found, answer)})"].append(rank)
+            at = "" if _only_place(found, answers) else f"{answer.standing}; "
+            places[f"{at}{answer.moment}{_progress(found, answer)}"].append(rank)
     yield from _listed(places)
+
+
+def _only_place(found: Judgement, answers: Mapping[int, Answer]) -> str:
+    """Where all the missing ranks stand; empty where they do not stand at one place."""
+    places = {answers[rank].place if rank in answers else "" for rank in found.causes}
+    return places.pop() if len(places) == 1 else ""
 
 
 def _progress(found: Judgement, answer: Answer) -> str:
@@ -102,13 +114,17 @@ def _waiting(found: Judgement, answers: Mapping[int, Answer]) -> Iterable[str]:
     places: dict[str, list[int]] = defaultdict(list)
     for rank in found.waiting:
         if rank in answers:
-            places[f"waits {answers[rank].standing} ({answers[rank].moment})"].append(rank)
+            places[f"{_verb(found.waiting)} {answers[rank].standing}; {answers[rank].moment}"].append(rank)
     yield from _listed(places)
+
+
+def _verb(ranks: Sequence[int]) -> str:
+    return "wait" if len(ranks) > 1 else "waits"
 
 
 def _listed(places: Mapping[str, Sequence[int]]) -> Iterable[str]:
     for text, ranks in list(places.items())[:_MOST_PLACES]:
-        yield f"{ranks_text(ranks)}: {text}"
+        yield f"{ranks_text(ranks)}{' ' if text.startswith('wait') else ': '}{text}"
     if len(places) > _MOST_PLACES:
         yield f"... and {len(places) - _MOST_PLACES} other places"
 
