@@ -68,7 +68,7 @@ def _prepared(
     args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins
 ) -> Prepared:
     experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
-    for launcher, options in launcher_defaults(args, shell).items():
+    for launcher, options in launcher_defaults(args, shell, request.launcher).items():
         experiment = with_defaults(experiment, launcher, options)
     refuse_used(RunDir.of(experiment.folder, request.run_id))
     scope = Scope(request=request, found=find_accelerators(), preflight=not args.skip_preflight, strict=args.strict)
@@ -102,12 +102,22 @@ def resolved(path: str, args: argparse.Namespace, shell: Mapping[str, str], plug
     )
 
 
-def launcher_defaults(args: argparse.Namespace, shell: Mapping[str, str]) -> dict[str, Mapping[str, Leaf]]:
-    """What the launcher's file says of `direct`, without the options that count before an experiment is read."""
+def launcher_defaults(
+    args: argparse.Namespace, shell: Mapping[str, str], launcher: str
+) -> dict[str, Mapping[str, Leaf]]:
+    """What the launcher's file says of `direct` and of the launcher, but for what counts before an experiment is read.
+
+    Raises:
+        ConfigError: the file is wrong.
+    """
     if not args.launcher_config:
         return {}
     sections = read_launcher_file(args.launcher_config, shell, os.getcwd())
-    return {"direct": later_options(sections["direct"])}
+    return {
+        name: later_options(sections[name]) if name == "direct" else sections[name]
+        for name in ("direct", launcher)
+        if name in sections
+    }
 
 
 def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Request:

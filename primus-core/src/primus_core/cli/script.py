@@ -70,7 +70,7 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
         args.script,
         words,
         request=request,
-        options=typed_options("direct", launcher_defaults(args, shell).get("direct", {})),
+        options=typed_options("direct", launcher_defaults(args, shell, request.launcher).get("direct", {})),
         found=find_accelerators(),
         distributions=discovery.distributions(plugins),
     )
