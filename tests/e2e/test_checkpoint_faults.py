@@ -17,6 +17,7 @@ import pytest
 from tests import golden
 from tests.e2e.support import EXAMPLE, Primus, environment, no_process_left, wait_until
 from tests.e2e.test_train import losses
+from tests.forked.damage import change_a_byte
 
 pytestmark = pytest.mark.cluster
 
@@ -95,6 +96,20 @@ def test_every_checkpoint_is_damaged(finished: Path, primus: Primus, workspace: 
     check(done, "checkpoint-all-damaged")
 
 
+def test_checkpoints_are_verified_on_request(finished: Path, primus: Primus) -> None:
+    """Each is sound, until a byte of one is another: then that file is named, and the exit code is 3."""
+    run = folder(finished)
+    assert primus("checkpoint", "verify", run).returncode == 0
+    change_a_byte(run / "checkpoints/iter_0000004")
+    try:
+        done = primus("checkpoint", "verify", run)
+        other = primus("checkpoint", "verify", run, "--step", "6")
+    finally:
+        change_a_byte(run / "checkpoints/iter_0000004")  # as it was
+    assert (done.returncode, other.returncode) == (3, 0)
+    check(done, "checkpoint-verify")
+
+
 @contextmanager
 def small_disk(place: Path, options: str) -> Iterator[Path]:
     """A file system of its own in memory; needs root."""
@@ -136,11 +151,30 @@ def test_a_disk_that_becomes_full_while_a_checkpoint_is_written(
     assert losses(workspace) == losses(finished)
 
 
+def test_a_disk_that_becomes_full_while_the_background_writes(primus: Primus, workspace: Path, tmp_path: Path) -> None:
+    """The run ends at its next look at the save: told as in the foreground, and nothing of it stays."""
+    with small_disk(tmp_path / "disk", "size=100m") as disk:
+        words = [*RUN, "--framework", "torchtitan", "checkpoint.async_mode=async", f"save={disk}/checkpoints"]
+        with start(words, workspace, tmp_path) as run:
+            wait_until((disk / "checkpoints/step-4.saving").exists, "the second save", 90)
+            fill(disk / "filler")
+            output, _ = run.communicate(timeout=60)
+        kept = sorted(path.name for path in (disk / "checkpoints").iterdir())
+    assert (run.returncode, kept) == (3, ["step-2"])
+    assert "the disk became full while the checkpoint of iteration 4 was written" in output
+    no_process_left(workspace)
+
+
 def fill(path: Path) -> None:
-    """Take all the room that a disk has left."""
+    """Take all the room that a disk has left, at once; others write to it meanwhile."""
     with path.open("wb") as file:
-        room = os.statvfs(path)
-        os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize)
+        taken, part = 0, os.statvfs(path).f_bavail * os.statvfs(path).f_frsize
+        while part >= os.statvfs(path).f_frsize:
+            try:
+                os.posix_fallocate(file.fileno(), taken, part)
+                taken += part
+            except OSError:
+                part //= 2
 
 
 @contextmanager

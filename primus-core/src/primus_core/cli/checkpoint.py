@@ -1,4 +1,4 @@
-"""``primus checkpoint export RUN --to hf --output DIR`` and ``primus checkpoint list RUN``."""
+"""``primus checkpoint export RUN --to hf --output DIR``, ``primus checkpoint list RUN`` and ``... verify RUN``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import cast
 
 from primus_core import discovery
+from primus_core.checkpoints.contents import faults
 from primus_core.checkpoints.dcp import read_metadata
 from primus_core.checkpoints.faults import Unreadable
+from primus_core.checkpoints.folders import MARKER
 from primus_core.checkpoints.safetensors import DTYPES
+from primus_core.checkpoints.sidecar import read_sidecar
 from primus_core.checkpoints.steps import list_steps
 from primus_core.cli.arguments import Parser
 from primus_core.cli.output import complain, say
@@ -32,10 +35,12 @@ _GIB = 1 << 30
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """List the checkpoints of a run, or export one; returns the exit code."""
+    """List or verify the checkpoints of a run, or export one; returns the exit code."""
     args = _parser().parse_args(argv)
     if args.command == "list":
         _list(args)
+    elif args.command == "verify":
+        return _verify(args)
     else:
         _export(args, env)
     return ExitCode.OK
@@ -48,6 +53,8 @@ def _parser() -> Parser:
     parser = Parser(prog="primus checkpoint", description="Look at the checkpoints of a run, or take one elsewhere.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     commands.add_parser("list", parents=[common], allow_abbrev=False, help="the whole checkpoints of a run")
+    verify = commands.add_parser("verify", parents=[common], allow_abbrev=False, help="compare sizes and checksums")
+    verify.add_argument("--step", type=int, metavar="N", help="one checkpoint; default: all whole ones")
     export = commands.add_parser("export", parents=[common], allow_abbrev=False, help="write a Hugging Face folder")
     export.add_argument("--to", required=True, choices=["hf"], help="hf: safetensors, config.json, tokenizer")
     export.add_argument("--output", required=True, metavar="DIR", help="a folder that does not exist")
@@ -66,6 +73,35 @@ def _list(args: argparse.Namespace) -> None:
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         written = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(path.stat().st_mtime))
         say(f"{step:>10}  {written} UTC  {text_size(size):>10}  {path}")
+
+
+def _verify(args: argparse.Namespace) -> int:
+    """Read every file of the checkpoints, several at a time."""
+    run = _run(args.run)
+    steps = dict(_codec(run.plan).checkpoints(_folder(run)))
+    chosen = steps if args.step is None and steps else {args.step: _checkpoint(steps, args.step, run)}
+    damaged = 0
+    for step, path in sorted(chosen.items()):
+        told = _verified(path)
+        damaged += told.startswith("damaged")
+        say(f"{step:>10}  {told}  {path}")
+    return ExitCode.RUNTIME if damaged else ExitCode.OK
+
+
+def _verified(folder: Path) -> str:
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        sidecar = read_sidecar(folder / MARKER)
+    except Unreadable as unreadable:
+        return f"damaged: {MARKER} is {unreadable}"
+    if sidecar is None or not any(stored.sha256 for stored in sidecar.files.values()):
+        return "no checksums are known"
+    with ThreadPoolExecutor() as pool:
+        looked = pool.map(lambda name: list(faults(folder, sidecar.files, [name], sums=True)), sidecar.files)
+        found = [fault for some in looked for fault in some]
+    size = text_size(sum(stored.size for stored in sidecar.files.values()))
+    return f"damaged: {'; '.join(found)}" if found else f"sound, {size} in {len(sidecar.files)} files"
 
 
 def _export(args: argparse.Namespace, env: Mapping[str, str]) -> None:
