@@ -80,6 +80,7 @@ def test_a_truncated_checkpoint(finished: Path, primus: Primus, workspace: Path)
     done = primus(*RUN, AUTO)
     assert done.returncode == 0, done.stderr
     check(done, "checkpoint-truncated")
+    assert not (folder(workspace) / "lock.json").exists()
     no_process_left(workspace)
     rows = [json.loads(line) for line in (folder(workspace) / "logs/pre_trainer/rank-0/metrics.jsonl").open()]
     assert [row["iteration"] for row in rows[6:]] == [5, 6]
@@ -129,6 +130,7 @@ def test_a_disk_without_room_for_another_checkpoint(primus: Primus, workspace: P
     assert (done.returncode, kept) == (3, ["iter_0000002"])
     assert len(losses(workspace)) == 6
     check(done, "checkpoint-no-room")
+    assert not (folder(workspace) / "lock.json").exists()
     no_process_left(workspace)
 
 
