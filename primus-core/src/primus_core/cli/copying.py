@@ -42,7 +42,8 @@ class LogFile(io.TextIOBase):
                 self._file.flush()
             except OSError as error:
                 self._failed = True
-                self._warn.write(f"warning: {self._path} could not be written any more: {error.strerror}\n")
+                if self._warn:
+                    self._warn.write(f"warning: {self._path} cannot be written any more: {error.strerror}\n")
         return len(text)
 
     def close(self) -> None:
