@@ -39,7 +39,8 @@ FIGURES = {
     r"loss [\d.]+": "loss <N>",
     r"grad norm [\d.]+": "grad norm <N>",
     r"  +[\d,.]+ tokens/s.*": "  <SPEED>",
-    r"(tokenized in|from cache).*": "<PREPARED>",
+    r"(?m)^(data  +).*": r"\1<PREPARED>",
+    r"\d+ applied": "<N> applied",
     r"[\d,]+ of [\d,]+ bytes": "<PART> of <WHOLE> bytes",
 }
 """What differs from run to run, and from machine to machine."""
