@@ -86,7 +86,7 @@ import sys, time
 from pathlib import Path
 from tests.testbed.hosts import Hosts
 with Hosts(2, Path({str(tmp_path)!r})) as hosts:
-    print(*(hosts._hosts[name].first for name in hosts.names), flush=True)
+    print(*hosts.pids(), flush=True)
     time.sleep(60)
 """
     maker = subprocess.Popen(

@@ -86,10 +86,17 @@ def test_direct_takes_a_free_port_on_this_host(address: Value) -> None:
     assert "--rdzv-endpoint=localhost:0" in launch("direct", job(master_addr=address)).processes[0].argv
 
 
+def test_direct_starts_the_ranks_of_its_node() -> None:
+    """Of several nodes each has its place, and all meet at node 0."""
+    argv = launch("direct", job(2, 4, node_rank=0, master_addr="node-0", master_port=29500)).processes[0].argv
+    assert {"--nnodes=4", "--node-rank=0", "--master-addr=node-0", "--master-port=29500"} <= set(argv)
+    assert not any("rdzv" in word for word in argv)
+
+
 def test_direct_refuses_what_it_cannot_start() -> None:
-    """Several nodes, and an address without a port, are configuration errors."""
-    with pytest.raises(ConfigError, match="starts one node, and the job has 3"):
-        launch("direct", job(nodes=3))
+    """Several nodes without a meeting point, and an address without a port, are configuration errors."""
+    with pytest.raises(ConfigError, match="the job has 3 nodes, and NODE_RANK, MASTER_PORT are not set"):
+        launch("direct", job(nodes=3, master_addr="10.0.0.7"))
     with pytest.raises(ConfigError, match="master_port"):
         launch("direct", job(master_addr="10.0.0.7"))
 

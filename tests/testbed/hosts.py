@@ -52,7 +52,7 @@ class Hosts:
         known = [f"{self.address(name)} {name}.cluster.test {name}" for name in self.names]
         (self._folder / "hosts").write_text("\n".join(["127.0.0.1 localhost", *known]) + "\n")
         try:
-            self._switch = _Namespace(["--net"], "switch")
+            self._switch = _Namespace(["--net", "--pid", "--fork"], "switch")
             self._in_switch("ip link add br0 type bridge")
             self._in_switch("ip link set br0 up")
             for name in self.names:
@@ -125,6 +125,11 @@ class Hosts:
                 if command and command != "sleep 1000000":
                     found.append(command)
         return found
+
+    def pids(self) -> list[int]:
+        """Every process of all hosts and of the switch, as this machine counts them."""
+        spaces = [one for one in (self._switch, *self._hosts.values()) if one is not None]
+        return [pid for one in spaces for pid in (one.first, *_children(one.first))]
 
     def wait_quiet(self, seconds: float = _SECONDS) -> None:
         """Wait until nothing runs on any host; fails with what does."""

@@ -1,4 +1,4 @@
-"""Launcher ``direct``: the ranks of this host, started by torchrun."""
+"""Launcher ``direct``: the ranks of this host, of one or of several that are started one by one, by torchrun."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ CONTRACT = 1
 
 @host
 def launch(job: Job) -> Submission:
-    """Start torchrun, which starts the ranks and ends all of them when one fails.
+    """Start torchrun, which starts the ranks of one node and ends all of them when one fails.
+
+    Which of several nodes it is, and where they meet, are the options ``node_rank``, ``master_addr`` and
+    ``master_port``.
 
     Raises:
-        ConfigError: the job has more than one node, or half of an address.
+        ConfigError: half of an address, or several nodes without one of these options.
     """
-    if job.nodes > 1:
-        raise ConfigError(
-            f"the launcher 'direct' starts one node, and the job has {job.nodes}",
-            why="This version of primus-launchers has no multi-node start yet.",
-            remedy="Run on one node, or start `primus_core.rank` on each node with a scheduler of your own.",
-        )
     argv = (job.python, "-m", "primus_launchers.torchrun", *_options(job), *job.argv)
     return Submission(processes=(Process(argv=argv, env=job.env),))
 
@@ -32,7 +29,7 @@ def _options(job: Job) -> tuple[str, ...]:
     folder = (f"--log-dir={job.log_dir}/torchrun",) if job.log_dir else ()
     return (
         f"--nproc-per-node={job.task.ranks_per_node}",
-        "--nnodes=1",
+        f"--nnodes={job.nodes}",
         "--max-restarts=0",
         *folder,
         *_rendezvous(job),
@@ -42,6 +39,8 @@ def _options(job: Job) -> tuple[str, ...]:
 def _rendezvous(job: Job) -> tuple[str, ...]:
     """Where the ranks meet: the address that was asked for, else a port that is free when torchrun starts."""
     address, port = (_option(job.options.get(name)) for name in ("master_addr", "master_port"))
+    if job.nodes > 1:
+        return _among_nodes(job, _option(job.options.get("node_rank")), address, port)
     if port:
         return (f"--master-addr={address or 'localhost'}", f"--master-port={port}")
     if address and address not in ("localhost", "127.0.0.1"):
@@ -56,6 +55,18 @@ def _rendezvous(job: Job) -> tuple[str, ...]:
         f"--rdzv-id={job.run_id}",
         "--local-addr=localhost",  # else the ranks look for the host's own name, which not every laptop can resolve
     )
+
+
+def _among_nodes(job: Job, rank: str, address: str, port: str) -> tuple[str, ...]:
+    """Fixed places: the ranks of node 0 come first, then those of node 1."""
+    named = {"NODE_RANK": rank, "MASTER_ADDR": address, "MASTER_PORT": port}
+    if missing := [name for name, value in named.items() if not value]:
+        raise ConfigError(
+            f"the job has {job.nodes} nodes, and {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            why="direct starts the ranks of one node, which have to know their numbers and where they meet",
+            remedy=f"on each node: NNODES={job.nodes} NODE_RANK=... MASTER_ADDR=(node 0) primus run exp.yaml",
+        )
+    return (f"--node-rank={rank}", f"--master-addr={address}", f"--master-port={port}")
 
 
 def _option(value: Value) -> str:
