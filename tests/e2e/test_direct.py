@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -367,6 +368,7 @@ def test_a_terminal_and_its_copy(primus: Primus, tmp_path: Path, workspace: Path
 
 
 @pytest.mark.cluster
+@pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not installed")
 def test_ranks_run_where_numactl_binds_them(primus: Primus, script: Path, workspace: Path) -> None:
     """With the real numactl each rank of a CPU host has cores of its own, and so has what it starts."""
     script.write_text(
