@@ -46,7 +46,7 @@ class RankLog:
 
     def lines(self, size: int) -> list[bytes] | None:
         """The lines that are complete after reading about so many bytes; None: there is nothing more now."""
-        data = self._read(size)
+        data = b"" if self._is_read() else self._read(size)
         if not data:
             return None
         lines = (self._rest + data).split(b"\n")
@@ -57,6 +57,14 @@ class RankLog:
         """The last line where it was not ended; once."""
         rest, self._rest = self._rest, b""
         return [rest] if rest else []
+
+    def _is_read(self) -> bool:
+        """Whether nothing came since the last read, which one look tells: most ranks are silent most of the time."""
+        try:
+            now = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        return self._file is not None and (now.st_ino, now.st_size) == (self._file.inode, self._offset)
 
     def _read(self, size: int) -> bytes:
         while files := list(self._files()):
