@@ -33,8 +33,8 @@ def test_one_version() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_environment_is_read_where_a_process_begins(path: Path) -> None:
-    """Only the command line, the rank's process and the plugins' tests read the environment; the rest is given it."""
-    if re.search(r"primus_core/(cli|rank|testing)/", str(path)):
+    """Only commands, programs of launchers, the rank and the plugins' tests read the environment; others are given it."""
+    if re.search(r"primus_core/(cli|rank|testing)/|primus_launchers/ssh/(together|remote)\.py", str(path)):
         return
     tree = ast.parse(path.read_text())
     names = {

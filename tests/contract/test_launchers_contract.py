@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
+import pytest
 from attrs import evolve
 
+from primus_core.experiment import Value
 from primus_core.plan import Job
 from primus_core.testing import LauncherContract
+from tests.testbed import sshd
 
 
 class TestSingle(LauncherContract):
@@ -27,3 +31,24 @@ class TestDirect(LauncherContract):
 
     def refused(self, job: Job) -> Sequence[Job]:
         return (evolve(job, nodes=2), evolve(job, options={"master_addr": "10.0.0.7"}))
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(bool(sshd.lacking()), reason=sshd.lacking())
+class TestSsh(LauncherContract):
+    """Several hosts over ssh; here this one."""
+
+    plugin = "ssh"
+    ranks = 2
+    options: ClassVar[Mapping[str, Value]] = {}
+
+    @pytest.fixture(autouse=True, scope="class")
+    def _server(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        keys = sshd.Keys(tmp_path_factory.mktemp("ssh"))
+        with sshd.server_of_this_host(keys) as port:
+            TestSsh.options = {"hosts": [f"127.0.0.1:{port}"], "config": str(keys.config())}
+            yield
+
+    def refused(self, job: Job) -> Sequence[Job]:
+        unfit = {**job.options, "python": "/opt/it's/python"}
+        return (evolve(job, nodes=2), evolve(job, options={}), evolve(job, options=unfit))

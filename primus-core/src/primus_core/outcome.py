@@ -219,6 +219,8 @@ class RunReport:
     """The rank that failed first; None when none failed. One that vanished has no report in ``ranks``."""
     diagnosis: Diagnosis | None = None
     """Why it failed; None where the rank explains that itself, or nothing is known of it."""
+    launcher_problems: tuple[Problem, ...] = ()
+    """What the launcher itself says of the end: a host that it could not start, or that was lost."""
     launcher_signal: str | None = None
     """The signal that killed the launcher, which nobody had asked to end."""
     stopped: str | None = None

@@ -30,6 +30,8 @@ def add_launch_options(parser: argparse.ArgumentParser, *, defaults: str = _DEFA
     """Add them; a command that has them all gives `words_of` to another one that has them too."""
     add = parser.add_argument
     add("--nproc", type=int, metavar="N", help="ranks on this node")
+    add("--hosts", metavar="A,B", help="hosts of the launcher ssh, [user@]name[:port] each")
+    add("--hostfile", metavar="FILE", help="file with one host a line, for the launcher ssh")
     add("--single", action="store_true", help="one rank, started by python itself instead of torchrun")
     about = "set a variable of the ranks, or KEY alone: take it from the shell; a FILE is an env file; repeatable"
     add("--env", action=_Env, default=[], metavar="KEY=VALUE|FILE", help=about)

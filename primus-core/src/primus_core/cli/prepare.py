@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from primus_core import discovery
 from primus_core.cli.launchoptions import asked_env, kept_references
@@ -18,7 +18,8 @@ from primus_core.outcome import Finding
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import RunPlan, Submission
 from primus_core.planning.accelerators import find_accelerators
-from primus_core.planning.launcheroptions import later_options
+from primus_core.planning.hosts import hosts_of_file, hosts_of_words, refuse_hosts
+from primus_core.planning.launcheroptions import later_options, launcher_options
 from primus_core.planning.make import Request, secret_env
 from primus_core.planning.refusals import refuse_used
 from primus_core.resolve import read_launcher_file, resolve, with_defaults
@@ -70,8 +71,15 @@ def _prepared(
     experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
     for launcher, options in launcher_defaults(args, shell, request.launcher).items():
         experiment = with_defaults(experiment, launcher, options)
+    request = evolve(request, hosts=_hosts(args, experiment, request))
     refuse_used(RunDir.of(experiment.folder, request.run_id))
-    scope = Scope(request=request, found=find_accelerators(), preflight=not args.skip_preflight, strict=args.strict)
+    scope = Scope(
+        request=request,
+        found=find_accelerators(),
+        nodes=max(1, len(request.hosts)),
+        preflight=not args.skip_preflight,
+        strict=args.strict,
+    )
     judged = judge(experiment, plugins, scope)
     raise_all(judged.failures)
     if judged.plan is None:
@@ -138,6 +146,23 @@ def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: di
         allowed_drift=tuple(args.allow_patch_drift),
         cwd=os.getcwd(),
     )
+
+
+def _hosts(args: argparse.Namespace, experiment: Experiment, request: Request) -> tuple[str, ...]:
+    """Where the launcher `ssh` shall start ranks: the command line counts more than the experiment."""
+    given = "--hosts" if args.hosts is not None else "--hostfile" if args.hostfile is not None else ""
+    if request.launcher != "ssh":
+        if given:
+            raise refuse_hosts(request.launcher, given)
+        return ()
+    if args.hosts is not None and args.hostfile is not None:
+        raise ConfigError("--hosts and --hostfile", remedy="leave one of them out")
+    options = launcher_options(experiment, "ssh")
+    words, file = (args.hosts, args.hostfile) if given else (options.get("hosts"), options.get("hostfile"))
+    if file is not None and words is None:
+        return tuple(map(str, hosts_of_file(str(file), request.cwd)))
+    named = words.split(",") if isinstance(words, str) else list(map(str, words if isinstance(words, list) else []))
+    return tuple(map(str, hosts_of_words(named, given or "ssh.hosts")))
 
 
 def _run_id(name: str) -> str:

@@ -142,6 +142,8 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     argv = ["primus", "plan", args.experiment, *overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
     argv += ["--framework", args.framework] if args.framework is not None else []
     argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
+    for option, word in (("--hosts", args.hosts), ("--hostfile", args.hostfile)):
+        argv += [option, word] if word is not None else []
     argv += ["--single"] * args.single
     argv += [{"on": "--numa", "off": "--no-numa"}[args.numa]] if args.numa else []
     argv += ["--launcher-config", args.launcher_config] if args.launcher_config else []

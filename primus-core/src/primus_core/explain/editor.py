@@ -32,6 +32,7 @@ _WORDS = {
 }
 _LAUNCHERS = {
     "direct": "Ranks on this host, started with torchrun.",
+    "ssh": "Ranks on hosts that are reached by ssh.",
     "container": "Ranks in a container.",
     "slurm": "Ranks that Slurm starts.",
 }

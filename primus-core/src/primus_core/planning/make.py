@@ -37,6 +37,8 @@ class Request:
     """``on`` or ``off`` of the command line; None: as the section `direct:` says."""
     allowed_drift: tuple[str, ...] = ()
     cwd: str = "."
+    hosts: tuple[str, ...] = ()
+    """Where the launcher `ssh` starts the ranks; empty for the others."""
 
 
 def only_module(experiment: Experiment) -> Module:
@@ -76,12 +78,13 @@ def _ranks_per_node(experiment: Experiment, request: Request, kind: Accelerator,
     """``--nproc``, then the experiment's ``direct: gpus_per_node``, then the devices of the host."""
     if request.ranks_per_node is not None:
         return request.ranks_per_node
-    asked = launcher_options(experiment, "direct").get("gpus_per_node")
+    section = "ssh" if request.hosts else "direct"
+    asked = launcher_options(experiment, section).get("gpus_per_node")
     if isinstance(asked, int):
         if asked < 1:
             raise ConfigError(
-                f"direct.gpus_per_node is {asked}",
-                where=str(experiment.launchers["direct"]["gpus_per_node"].origin),
+                f"{section}.gpus_per_node is {asked}",
+                where=str(experiment.launchers[section]["gpus_per_node"].origin),
                 remedy="give a number of ranks, 1 or more",
             )
         return asked
@@ -167,6 +170,8 @@ def _job(
 
 def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
     options = launcher_options(experiment, request.launcher)
+    if request.hosts:
+        options["hosts"] = list(request.hosts)
     return {**options, **meeting_point({**request.shell, **_asked(experiment, request)})}
 
 

@@ -16,6 +16,7 @@ from primus_core.report.failures import failure_lines, logs_of, missing, others,
 from primus_core.report.launcher import launcher_lines
 from primus_core.report.merge import read
 from primus_core.rundir import RunDir
+from primus_core.screens import problem_lines
 
 _INTERRUPTED = 128
 """A run that was told to end by a signal has 128 and the signal's number as its exit code, as shells have it."""
@@ -33,6 +34,8 @@ def screen(report: RunReport, plan: RunPlan) -> str:
         return "\n".join(_success(report, plan))
     if report.exit_code > _INTERRUPTED:
         return "\n".join(_interrupted(report, plan))
+    if report.launcher_problems:
+        return "\n".join(_told_by_launcher(report, plan))
     if report.first_failure is not None:
         return "\n".join(failure_lines(report, plan))
     return "\n".join(_no_report(report, plan))
@@ -75,6 +78,13 @@ def _interrupted(report: RunReport, plan: RunPlan) -> list[str]:
     where = "before the first iteration" if reached is None else f"after iteration {reached}"
     name = signal.Signals(report.exit_code - _INTERRUPTED).name
     return [topic_line("interrupted", f"{where}, by {name}"), topic_line("logs", _logs(plan))]
+
+
+def _told_by_launcher(report: RunReport, plan: RunPlan) -> list[str]:
+    """What the launcher knows better than any rank: nothing was started, or a host is gone."""
+    lines = problem_lines(report.launcher_problems)
+    rundir = RunDir(Path(plan.run_dir))
+    return [*lines, *(others(report, plan) if report.ranks else []), f"  log: {rundir.submission / 'host-0.log'}"]
 
 
 def _no_report(report: RunReport, plan: RunPlan) -> list[str]:

@@ -16,7 +16,7 @@ NAMES = ("work_group", "user_name", "exp_name")
 """Required keys whose values become folders."""
 WORDS = (*NAMES, "workspace")
 """Required keys with a text."""
-LAUNCHERS = ("direct", "container", "slurm")
+LAUNCHERS = ("direct", "ssh", "container", "slurm")
 """Sections with the options of launchers."""
 SECTIONS = ("env", "platform", *LAUNCHERS)
 TOP = (*WORDS, "modules", *SECTIONS)

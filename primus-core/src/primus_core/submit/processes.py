@@ -14,10 +14,16 @@ from primus_core.errors import DependencyError
 from primus_core.plan import Process
 
 
-def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start(
+    process: Process, env: Mapping[str, str], *, talks: bool = False, shares_output: bool = False
+) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own; the kernel sends it SIGTERM when we die.
 
     Its own session keeps a terminal's Ctrl-C away from it: it gets each signal once, from us.
+
+    Args:
+        talks: its standard input stays open, for the caller to write to and to close.
+        shares_output: it writes to our own standard output and error, not to pipes that the caller reads.
 
     Raises:
         DependencyError: the program is not there or cannot be executed.
@@ -26,9 +32,9 @@ def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         child = subprocess.Popen(
             process.argv,
             env={**env, **process.env},
-            stdin=subprocess.PIPE if process.stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=subprocess.PIPE if process.stdin or talks else subprocess.DEVNULL,
+            stdout=None if shares_output else subprocess.PIPE,
+            stderr=None if shares_output else subprocess.PIPE,
             start_new_session=True,
             preexec_fn=partial(_die_with, os.getpid()),
         )
@@ -38,7 +44,8 @@ def start(process: Process, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
             why=str(error),
             remedy="Check that the program is installed on this host and may be executed.",
         ) from None
-    _feed(child, process.stdin)
+    if not talks:
+        _feed(child, process.stdin)
     return child
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path, PurePosixPath
 
@@ -22,13 +23,22 @@ from primus_core.rundir import RunDir
 from primus_core.submit import restarts
 from primus_core.submit.console import Console
 from primus_core.submit.consoles import Shows
+from primus_core.submit.launchersays import LauncherSays
+from primus_core.submit.peers import ALONE, Peers
 from primus_core.submit.supervisor import Ended, Supervisor
 
 EVENTS = {"PRIMUS_CONSOLE": "events"}
 """Tells the ranks' parents to send events instead of readable lines."""
 
 
-def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], console: Shows | None = None) -> RunReport:
+def submit(
+    submission: Submission,
+    plan: RunPlan,
+    *,
+    env: Mapping[str, str],
+    console: Shows | None = None,
+    peers: Peers = ALONE,
+) -> RunReport:
     """Start the processes of a submission, show what they say, and wait for their end.
 
     Writes the submission's files, the launchers' own output (``submission/host-N.log``) and ``report.json``. When
@@ -37,6 +47,7 @@ def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], con
     Args:
         env: environment that the processes inherit, secrets included.
         console: default: standard output.
+        peers: the other nodes, where the user starts each by hand; the first of them alone merges and writes reports.
 
     Returns:
         The reports of all ranks, merged. Its exit code is 0 for success; 1, 2 or 3 as the rank that failed first
@@ -56,27 +67,57 @@ def submit(submission: Submission, plan: RunPlan, *, env: Mapping[str, str], con
     rundir = RunDir(Path(plan.run_dir))
     console = console or Console.on(sys.stdout, env)
     try:
-        restarts.forget(rundir)
+        if peers.leads:
+            restarts.forget(rundir)
         _write_files(rundir, submission.files)
         for attempt in count(1):
-            report.clear(rundir)
-            ended = _supervise(submission, plan, rundir, restarts.environment(attempt, env), console)
-            merged = _report(ended, plan, rundir, console, attempt)
-            if ended.signal is not None or not restarts.is_due(merged, plan, attempt):
+            if peers.leads:
+                report.clear(rundir)
+            peers.begin()
+            says = LauncherSays(console.event)
+            ended = _supervise(submission, plan, rundir, restarts.environment(attempt, env), console, says, peers)
+            judge = partial(_judge, ended, plan, rundir, console, attempt, says, peers)
+            merged, again = peers.conclude(judge)
+            if not again:
                 break
-            restarts.begin(rundir, merged, plan, console.line)
     except OSError as error:
         raise rundir.unwritable(error) from error
     return merged
 
 
-def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows, attempt: int) -> RunReport:
+def _judge(
+    ended: Ended,
+    plan: RunPlan,
+    rundir: RunDir,
+    console: Shows,
+    attempt: int,
+    says: LauncherSays,
+    peers: Peers,
+) -> tuple[RunReport, int, bool]:
+    """The report, its exit code, and whether the run is started again; on another node as node 0 has written it."""
+    if not peers.leads:
+        merged = report.read(rundir) or RunReport(run_id=plan.run_id, exit_code=ExitCode.RUNTIME, started=0, ended=0)
+        return merged, merged.exit_code, False
+    merged = _report(ended, plan, rundir, console, attempt, says, peers)
+    again = ended.signal is None and not peers.lost and restarts.is_due(merged, plan, attempt)
+    if again:
+        restarts.begin(rundir, merged, plan, console.line)
+    return merged, merged.exit_code, again
+
+
+def _report(
+    ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows, attempt: int, says: LauncherSays, peers: Peers
+) -> RunReport:
     """Merge what the ranks left, and write it down."""
     merged = report.merge(rundir, plan.target.world_size)
     killed_by = signal.Signals(ended.killed).name if ended.killed else None
     merged = evolve(merged, exit_code=_exit_code(merged, ended, plan), launcher_signal=killed_by, attempt=attempt)
     if ended.stop and ended.signal is not None and len(merged.ranks) < plan.target.world_size:
         merged = evolve(merged, stopped=merged.stopped or signal.Signals(ended.signal).name)
+    if peers.lost:
+        merged = evolve(merged, launcher_problems=peers.lost, exit_code=ExitCode.RUNTIME)
+    if says.problems:
+        merged = evolve(merged, launcher_problems=says.problems, exit_code=says.exit_code)
     try:
         restarts.ask_again(rundir, merged)
         report.write(rundir, merged)
@@ -85,23 +126,36 @@ def _report(ended: Ended, plan: RunPlan, rundir: RunDir, console: Shows, attempt
     return merged
 
 
-def _supervise(submission: Submission, plan: RunPlan, rundir: RunDir, env: Mapping[str, str], console: Shows) -> Ended:
+def _supervise(
+    submission: Submission,
+    plan: RunPlan,
+    rundir: RunDir,
+    env: Mapping[str, str],
+    console: Shows,
+    says: LauncherSays,
+    peers: Peers,
+) -> Ended:
     redact = Redactor.of_environment(plan.secrets, env)
     patience = patience_of(plan.settings.values, plan.task.kind)
     torchrun = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": f"{patience.torchrun:.0f}"}
     try:
         with Supervisor(
-            on_event=console.event,
+            on_event=says.event,
             on_notice=console.line,
             on_tick=console.tick,
             redact=redact,
             log_dir=rundir.submission,
             patience=patience,
-            failed=FailureMark(str(rundir.ranks)).is_set,
+            failed=partial(_has_failed, FailureMark(str(rundir.ranks)), peers),
+            first_host=peers.number,
         ) as supervisor:
             return supervisor.run(submission.processes, {**torchrun, **env, **EVENTS})
     finally:
         console.close()
+
+
+def _has_failed(mark: FailureMark, peers: Peers) -> bool:
+    return peers.trouble() or mark.is_set()
 
 
 def _write_files(rundir: RunDir, files: Mapping[str, str]) -> None:
