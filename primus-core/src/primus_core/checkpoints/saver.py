@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +48,7 @@ class Saver:
         self._naming, self._save, self._rank, self._peers = naming, save, rank, peers
         self._retention, self._start, self._on_whole = retention, start, on_whole
         self._sealer = Sealer(naming, save, rank=rank.rank, world_size=rank.world_size, wrote=wrote)
-        self._size = size_on_disk(start.checkpoint) if rank.rank == 0 else 0
+        self._size = size_on_disk(start.checkpoint) if rank.rank == 0 and start.continues else 0
         """Bytes of the last one, as far as rank 0 knows; 0: not known."""
 
     def begin(self, iteration: int, *, last: bool, estimate: Callable[[], int]) -> bool:
@@ -105,7 +106,8 @@ class Saver:
 
     def leave(self) -> None:
         """The run fails: give a checkpoint that is written, and not yet whole, some seconds."""
-        self._sealer.wait(_LAST_SECONDS)
+        with contextlib.suppress(RunError):  # what the run failed of comes first
+            self._sealer.wait(_LAST_SECONDS)
 
     def _prepare(self, iteration: int, estimate: Callable[[], int]) -> Room:
         Path(self._save).mkdir(parents=True, exist_ok=True)
