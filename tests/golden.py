@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parent / "golden"
 REPOSITORY = Path(__file__).parent.parent
 
 # the last pattern: whether a rank has the same fault, or is ended before it comes to it, is a matter of time
-_NUMBER = r"\d+(?:\.\d+)?"
+_NUMBER = r"\d[\d,]*(?:\.\d+)?"
 _PATTERNS = (
     (r"\x1b\[[0-9;?]*[A-Za-z]", ""),  # colours, and what a live line erases
     (r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "<RUN>"),
@@ -32,6 +32,7 @@ _PATTERNS = (
     (r"(?<![\d.])(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1\]):\d{4,5}\b", "<ADDRESS>"),
     (r"(?i)\b(port|MASTER_PORT)([ =:]+)\d{4,5}\b", r"\1\2<PORT>"),
     (r'(File ")[^"]*/((?:site-packages|lib/python3\.\d+)/[^"]*", line )\d+', r"\1\2<N>"),
+    (r"(<PREFIX>/lib/python)3\.\d+(/\S+?):\d+ in ", r"\1<V>\2:<N> in "),
     (r"\b0x[0-9a-f]{6,16}\b", "<ADDRESS>"),
     (r"(?<=other rank )failed in the same way|(?<=other ranks )failed in the same way", "ended in consequence"),
 )

@@ -29,7 +29,7 @@ def test_each_row_knows_its_sample(cause: KnownCause) -> None:
         ("RuntimeError: HIP out of memory. Tried to allocate 20.00 MiB", "device-memory"),
         ("MemoryError", "host-memory"),
         ("RuntimeError: found an infinite local forward loss", "nan-loss"),
-        ("RunError: the loss is nan at iteration 7", "nan-loss"),
+        ("RuntimeError: Loss is not finite (global_avg_loss=nan) at step 3. Stopping training.", "nan-loss"),
         ("ValueError: buffer is smaller than requested size", "data-cut-short"),
         ("DistStoreError: Timed out after 2 seconds waiting for clients. 1/2 clients joined.", "collective-timeout"),
         ("RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 704 vs 598", "disk-full"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from primus_backend_torchtitan.architecture import DEFAULTS
 from primus_backend_torchtitan.flops import flops_per_token
 from primus_backend_torchtitan.host.schedules import schedule_of
 from primus_backend_torchtitan.rank.session import current
-from primus_core.errors import RunError
 from primus_core.hardware import peak_flops
 
 
@@ -52,7 +50,6 @@ class RunMetrics(MetricsProcessor):
         extra = extra_metrics or {}
         session, told = self._session, super().should_log(step)
         loss = self._shared(global_avg_loss) if told or self._is_folded else global_avg_loss
-        refuse_lost(loss, step)
         shown = self._has_loss or (self._is_folded and self._is_in_last_group)
         session.iteration, session.loss = step, loss if shown else None
         session.rank.metrics(
@@ -131,21 +128,6 @@ class RunMetrics(MetricsProcessor):
 
         self._peak_memory = max(self._peak_memory, int(torch.cuda.max_memory_allocated()))
         return self._peak_memory
-
-
-def refuse_lost(loss: float, step: int) -> None:
-    """End the run before a checkpoint is made of weights that are lost; Megatron does the same.
-
-    Raises:
-        RunError: the loss is no number any more, or infinite.
-    """
-    if not math.isfinite(loss):
-        raise RunError(
-            f"the loss is {loss} at iteration {step}",
-            why="The weights were no numbers any more before it, or its samples made it so.",
-            remedy="Lower lr or lengthen lr_warmup_iters, set clip_grad: 1.0, look at the samples of this iteration, "
-            "and start again from a checkpoint before it.",
-        )
 
 
 def has_loss(parallel: Any, schedule: str) -> bool:
