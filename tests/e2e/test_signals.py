@@ -56,8 +56,9 @@ def running(workspace: Path, tmp_path: Path, *options: str) -> Iterator[subproce
 
 
 def screen(out: str) -> str:
-    """What differs from machine to machine left out: preparation, and how far the training was."""
-    kept = [line for line in out.splitlines() if not re.match(r"iteration |data |tokenizing|patches ", line)]
+    """Without what differs: preparation, how far the training was, what ranks say that lost another."""
+    leave = re.compile(r"iteration |data |tokenizing|patches |validation |error, rank \d+: RuntimeError|    ")
+    kept = [line for line in out.splitlines() if not leave.match(line)]
     return "\n".join(kept)
 
 

@@ -34,7 +34,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     elif args.format == "json":
         say(to_json(found).rstrip("\n"))
     else:
-        say("\n".join([headline(plan), *_text(found, plan)]))
+        say("\n".join([headline(plan), *_earlier(found, plan), *_text(found, plan)]))
     return ExitCode.OK
 
 
@@ -58,6 +58,14 @@ def _planned(path: Path) -> tuple[RunPlan, RunDir]:
         raise ConfigError("the plan cannot be read", where=str(path), why=str(error), remedy=GIVE_A_RUN) from None
     rundir = RunDir.with_plan(path, plan.run_dir)
     return evolve(plan, run_dir=str(rundir.path)), rundir
+
+
+def _earlier(found: Standing, plan: RunPlan) -> list[str]:
+    """The starts that failed, each followed by the one after it."""
+    lines = []
+    for report in found.earlier:
+        lines += [screen(report, plan), topic_line("restart", f"{report.attempt}, at {utc_time(report.ended)}")]
+    return lines
 
 
 def _text(found: Standing, plan: RunPlan) -> list[str]:

@@ -180,7 +180,8 @@ class Supervisor:
     def _tell(self, ending: Ending) -> None:
         if ending.exit_code and self._state.failure is None:
             level = "info" if ending.told_to_end else "error"
-            self._router.record(level, ending.describe(self._state), told_to_end=ending.told_to_end)
+            told = {"told_to_end": ending.told_to_end} if ending.told_to_end else {}
+            self._router.record(level, ending.describe(self._state), **told)
         if self._stood_in_the_way:
             text = "the work is done, but the process did not end by itself and was killed; the result stands"
             self._router.record("warning", text, waited_seconds=self._shutdown)

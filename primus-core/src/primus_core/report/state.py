@@ -9,6 +9,7 @@ from attrs import frozen
 from primus_core.lock import Holder, holder_of
 from primus_core.outcome import RunReport
 from primus_core.plan import RunPlan
+from primus_core.report.attempts import attempts
 from primus_core.report.merge import merge, read
 from primus_core.rundir import RunDir
 
@@ -28,6 +29,8 @@ class Standing:
     report: RunReport | None
     """Of a run that is lost or was started without ``primus run``: merged from what its ranks left. None: it goes on,
     or nothing of it is left."""
+    earlier: tuple[RunReport, ...] = ()
+    """Of the starts that failed before this one, in place."""
 
 
 def standing(rundir: RunDir, plan: RunPlan) -> Standing:
@@ -40,7 +43,14 @@ def standing(rundir: RunDir, plan: RunPlan) -> Standing:
     report = None if holder else _report(rundir, plan)
     whole = report is not None and (rundir.report.exists() or len(report.ranks) == plan.target.world_size)
     state: State = "running" if holder else "ended" if whole else "lost"
-    return Standing(run_id=plan.run_id, run_dir=str(rundir.path), state=state, holder=holder, report=report)
+    return Standing(
+        run_id=plan.run_id,
+        run_dir=str(rundir.path),
+        state=state,
+        holder=holder,
+        report=report,
+        earlier=attempts(rundir),
+    )
 
 
 def _report(rundir: RunDir, plan: RunPlan) -> RunReport | None:
