@@ -301,6 +301,31 @@ def test_a_signal_reaches_the_launcher_once(
     assert not alive(int(host_log(plan).split()[0]))
 
 
+MESSAGES = """
+got = []
+signal.signal(signal.SIGUSR2, lambda number, frame: got.append("SIGUSR2"))
+event(kind="notice", topic="state", text="ready")
+for _ in range(600):
+    if len(got) == 2: break
+    time.sleep(0.05)
+print(*got, flush=True)
+report()
+"""
+
+
+def test_messages_reach_the_launcher_each_time_and_end_nothing(
+    plan: RunPlan, script: Script, driver: Callable[[Process], subprocess.Popen[str]]
+) -> None:
+    """SIGUSR2 is passed on as often as it comes, without a word and without a deadline."""
+    child = driver(script(MESSAGES))
+    for _ in range(2):
+        child.send_signal(signal.SIGUSR2)
+        time.sleep(0.3)
+    assert child.communicate(timeout=30)[0] == ""
+    assert child.returncode == 0
+    assert host_log(plan).split() == ["SIGUSR2", "SIGUSR2"]
+
+
 INTERRUPTED_START = """
 got = []
 signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
@@ -334,17 +359,26 @@ def test_a_graceful_end_after_ctrl_c_is_a_success(
     assert child.returncode == 0
 
 
+@pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_second_ctrl_c_kills_everything(
-    plan: RunPlan, script: Script, driver: Callable[[Process], subprocess.Popen[str]]
+    plan: RunPlan,
+    script: Script,
+    driver: Callable[[Process], subprocess.Popen[str]],
+    first: signal.Signals,
+    code: int,
 ) -> None:
-    """A launcher that ignores signals and its helper in another session are gone a moment after the second Ctrl-C."""
+    """A launcher that ignores signals and its helper in another session are gone a moment after the second signal.
+
+    A stop that is cut short so has not saved, and asks for nothing.
+    """
     child = driver(script(STUBBORN))
-    child.send_signal(signal.SIGINT)
+    child.send_signal(first)
     time.sleep(0.5)
     assert child.poll() is None
     child.send_signal(signal.SIGINT)
     shown, _ = child.communicate(timeout=20)
-    assert child.returncode == 130
+    assert child.returncode == code
+    assert not (Path(plan.run_dir) / "requeue.json").exists()
     assert shown.splitlines()[-1] == "killed 2 processes that had not ended"
     assert not any(alive(int(pid)) for pid in host_log(plan).split())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import contextlib
 import os
 import selectors
 import signal
@@ -51,7 +52,7 @@ class Ended:
     signal: int | None
     """The signal by which the user or the system asked for the end; None where nobody did."""
     stop: bool
-    """It was one that asks for a checkpoint before the end."""
+    """It was one that asks for a checkpoint before the end, and nobody and no deadline cut that short."""
     killed: int | None
     """The signal that ended a process which nobody had asked to end."""
 
@@ -81,11 +82,13 @@ class Supervisor:
         log_dir: Path,
         patience: Patience | None = None,
         failed: Callable[[], bool] = lambda: False,
+        first_host: int = 0,
     ) -> None:
         self._on_event, self._on_notice, self._on_tick = on_event, on_notice, on_tick
         self._redact, self._log_dir = redact, log_dir
         self._patience, self._failed = patience or Patience(), failed
         self._grace = self._patience.torchrun + SPARE_SECONDS
+        self._first_host = first_host
         self._looked = 0.0
         self._children: list[subprocess.Popen[bytes]] = []
         self._untold: dict[int, subprocess.Popen[bytes]] = {}
@@ -97,6 +100,7 @@ class Supervisor:
         self._others: list[int] = []
         self._killed: int | None = None
         self._ends_badly = False
+        self._forced = False
 
     def __enter__(self) -> Supervisor:
         self._others = children(os.getpid())
@@ -125,7 +129,7 @@ class Supervisor:
             OSError: the log cannot be written.
         """
         self._log_dir.mkdir(parents=True, exist_ok=True)
-        for number, process in enumerate(processes):
+        for number, process in enumerate(processes, self._first_host):
             if not self._signals:
                 self._start(number, process, env)
         while self._running():
@@ -136,7 +140,7 @@ class Supervisor:
         return Ended(
             statuses=tuple(child.wait() for child in self._children),
             signal=self._signals[0] if self._signals else None,
-            stop=self._is_stop,
+            stop=self._is_stop and not self._forced,
             killed=self._killed,
         )
 
@@ -175,7 +179,8 @@ class Supervisor:
             noise, event = sort_out(line)
             if noise.strip():
                 text = noise.decode("utf-8", "backslashreplace").rstrip("\r")
-                stream.log.write(f"{self._redact(text)}\n".encode())
+                with contextlib.suppress(OSError):  # a full disk loses lines; the run goes on
+                    stream.log.write(f"{self._redact(text)}\n".encode())
             if event is not None:
                 self._on_event(event)
 
@@ -214,6 +219,7 @@ class Supervisor:
             self._tell_all(signal.SIGTERM)  # the processes of a submission belong together
             self._deadline = min(self._deadline or math.inf, time.monotonic() + self._grace)
         if self._impatient() or (self._deadline is not None and time.monotonic() > self._deadline):
+            self._forced = True
             self._kill_all()
 
     def _announce(self, asked: signal.Signals) -> None:
