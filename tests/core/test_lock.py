@@ -19,13 +19,17 @@ from primus_core.lock import ExperimentLock, Holder
 from primus_core.rundir import RunDir
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
+from primus_core.errors import RunError
 from primus_core.lock import ExperimentLock
 from primus_core.rundir import RunDir
-with ExperimentLock(RunDir(Path(sys.argv[1]))):
-    print("held", flush=True)
-    sys.stdin.read()
+try:
+    with ExperimentLock(RunDir(Path(sys.argv[1]))):
+        print("held", flush=True)
+        sys.stdin.read()
+except RunError as error:
+    sys.exit(f"{error}: {error.why}")
 """
 
 
