@@ -50,6 +50,7 @@ def test_a_crash_is_reported_with_its_stack(ranks: Ranks) -> None:
     assert failure is not None
     assert (failure.type, failure.text) == ("SIGSEGV", "Fatal Python error: Segmentation fault")
     assert "in crashes" in failure.traceback
+    assert failure.at.endswith(" in crashes")
     assert "in crashes" in (ended.run_dir / "ranks/rank-0.stacks").read_text()
 
 
@@ -84,8 +85,18 @@ def test_an_exception_is_reported(ranks: Ranks, entry: str, code: int, kind: str
     assert failure.type == kind
     assert failure.text.startswith(text)
     assert "Traceback" in failure.traceback
+    assert " in " in failure.at
+    assert {"python", "linux"} <= set(ended.report.versions)
     assert f"error, rank 0: {kind}: {text.splitlines()[0]}" in ended.stdout
     assert len(ended.log("error").splitlines()) == 1
+
+
+def test_the_exceptions_that_led_to_another_are_in_the_report(ranks: Ranks) -> None:
+    """The chain, nearest first, as a traceback shows it: what `raise ... from None` hides is left out."""
+    failure = ranks.run("raises_from").report.failure
+    assert failure is not None
+    assert [(one.type, one.text) for one in failure.chain] == [("KeyError", "'tokens'"), ("OSError", "no file")]
+    assert all(one.at.endswith(" in raises_from") for one in (failure, *failure.chain))
 
 
 def test_problems_that_primus_explains_are_in_the_report(ranks: Ranks) -> None:

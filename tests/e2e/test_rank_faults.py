@@ -93,3 +93,22 @@ def test_a_rank_for_which_memory_runs_out(workspace: Path, tmp_path: Path) -> No
     report = report_of(workspace)
     assert (report["first_failure"], report["diagnosis"]["kind"]) == (1, "memory")
     assert report["ranks"][1]["memory_limit_bytes"] == 1 << 30
+
+
+@pytest.mark.cluster
+def test_a_disk_that_becomes_full_while_logging(workspace: Path, tmp_path: Path, primus: Primus) -> None:
+    """Lines are lost, which is told once; the ranks go on, and their reports are written all the same."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", str(disk)], check=True)
+    try:
+        words = ("--nproc", "2", "--script", PROGRAM.with_name("talks.py"), "--", disk / "ballast", tmp_path / "filled")
+        done = primus("direct", *words, PRIMUS_WORKSPACE=str(disk / "workspace"))
+        reports = list(disk.glob("workspace/scripts/me/talks/runs/2*/ranks/rank-*.json"))
+        rooms = list(disk.glob("workspace/scripts/me/talks/runs/2*/ranks/*.room"))
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    no_process_left(disk / "workspace")
+    golden.check(done.stdout, "disk-full-while-logging")
+    assert (len(reports), rooms) == (2, [])

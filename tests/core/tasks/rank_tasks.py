@@ -83,6 +83,19 @@ def raises(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     raise ValueError("the loss is gone")
 
 
+def raises_from(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    try:
+        try:
+            try:
+                raise ImportError("hidden")
+            except ImportError:
+                raise OSError("no file") from None
+        except OSError:
+            raise KeyError("tokens")  # noqa: B904  # the context is what is tested
+    except KeyError as error:
+        raise ValueError("no batch") from error
+
+
 def refuses(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     raise ConfigError("vocabulary too large", where="exp.yaml:7", why="300 > 256", remedy="use another tokenizer")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -16,6 +17,9 @@ from primus_core.rank.state import State
 
 _FATAL = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 _STACK_CHARACTERS = 8000
+_ROOM = ".room"
+_ROOM_BYTES = 1 << 16
+"""More than a report takes with all that it may hold but its result."""
 
 
 class Ending(NamedTuple):
@@ -105,7 +109,23 @@ def write_report(brief: Brief, host: str, state: State, ending: Ending) -> None:
         "stall": state.stall,
         "stragglers": state.stragglers,
     }
-    write_atomic(brief.rank_file(".json"), brief.redact(pretty(report)))
+    _release(brief)
+    with contextlib.suppress(OSError):  # the disk is full all the same: what was written of it before stands
+        write_atomic(brief.rank_file(".json"), brief.redact(pretty(report)))
+
+
+def reserve_room(brief: Brief) -> None:
+    """Hold the room that the report will take, for a disk that is full by then.
+
+    Raises:
+        OSError: there is none even now.
+    """
+    write_atomic(brief.rank_file(_ROOM), b"\0" * _ROOM_BYTES)
+
+
+def _release(brief: Brief) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(brief.rank_file(_ROOM))
 
 
 def write_torchrun_error(path: str, brief: Brief, state: State, ending: Ending) -> None:

@@ -13,6 +13,7 @@ from primus_core.failuremark import FailureMark
 from primus_core.patience import Patience
 from primus_core.rank import child, environment, signals
 from primus_core.rank.channels import Channels
+from primus_core.rank.ending import reserve_room
 from primus_core.rank.files import LogFiles
 from primus_core.rank.planfile import Brief, read_brief
 from primus_core.rank.router import Router
@@ -69,6 +70,7 @@ def _open_files(brief: Brief) -> tuple[Stacks, LogFiles]:
         os.makedirs(os.path.dirname(report), exist_ok=True)
         if os.path.exists(report):
             os.unlink(report)
+        reserve_room(brief)
         return Stacks(brief.rank_file(".stacks")), LogFiles(brief.log_folder, brief.file_level, brief.file_limits)
     except OSError as error:
         raise RunError(
