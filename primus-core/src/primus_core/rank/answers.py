@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from primus_core.rank.standing import Call, Frame
 
-_RUNTIME = ("/primus_core/rank/", "/importlib/", "<frozen ", "/torch/", "/threading.py", "/runpy.py")
+_RUNTIME = ("/primus_core/rank/", "<frozen ", "/torch/")
 """Frames of these say how a place was reached or that something is waited for, but not what the run was doing."""
 _WAITING = ("/primus_core/rank/collectives.py", "/torch/distributed/", "/torch/autograd/")
 _MOST_NAMED = 8
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     @property
     def place(self) -> str:
         """``/a/b.py:31 in stuck, from /a/b.py:12 in step``: the run's own code, if its stack has any; may be empty."""
-        own = [frame for frame in self.stack if not any(part in frame.file for part in _RUNTIME)]
+        own = [frame for frame in self.stack if not _is_runtime(frame.file)]
         return ", from ".join(map(_line, own[:2] or self.stack[:1]))
 
     @property
@@ -83,6 +83,12 @@ def ranks_text(ranks: Iterable[int]) -> str:
     shown = ", ".join("-".join(map(str, span)) for span in spans[:_MOST_NAMED])
     more = f", ... ({len(numbers)} in all)" if len(spans) > _MOST_NAMED else ""
     return f"rank{'s' * (len(numbers) != 1)} {shown}{more}"
+
+
+def _is_runtime(file: str) -> bool:
+    """Of Primus' rank, torch, or Python's own library."""
+    is_python = "/lib/python3" in file and "-packages/" not in file
+    return is_python or any(part in file for part in _RUNTIME)
 
 
 def _line(frame: Frame) -> str:

@@ -18,6 +18,8 @@ class Place(NamedTuple):
     waits_for: str
 
 
+_MEETING = ("init_process_group", "_new_process_group_helper", "_store_based_barrier")
+
 _PLACES = (
     Place("torch/utils/file_baton.py", ("wait",), "another process that builds a library (its lock file may be stale)"),
     Place("torch/utils/cpp_extension.py", (), "the compiler, which builds a library"),
@@ -25,7 +27,7 @@ _PLACES = (
     Place("fcntl", (), "a file lock that another process holds"),
     Place("huggingface_hub/", (), "a download from the Hugging Face hub"),
     Place("torch/distributed/rendezvous.py", (), "the rendezvous: ranks that have not come to it"),
-    Place("torch/distributed/distributed_c10d.py", ("init_process_group",), "the rendezvous: ranks that have not come"),
+    Place("torch/distributed/distributed_c10d.py", _MEETING, "the rendezvous: ranks that have not come to it"),
     Place("torch/distributed/distributed_c10d.py", ("barrier", "monitored_barrier"), "the other ranks, in a barrier"),
     Place("megatron/core/datasets/", (), "the index of the training data"),
     Place("primus_core/data/", (), "the training data"),

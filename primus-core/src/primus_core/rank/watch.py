@@ -27,7 +27,7 @@ _SOONEST, _LATEST = 0.2, 5.0
 _SHARE = 8
 _NEVER = 1e9
 _START_PATIENCE = 4
-"""By what the time before the next word on a slow start grows."""
+"""By what the time before the next word on a start that is slow in the same phase grows."""
 
 
 class Rules(NamedTuple):
@@ -120,6 +120,7 @@ class Watch:
         if self._phase != self._state.progress.iterating:
             self._limits.learn_phase(self._phase, now - self._entered)
         self._phase, self._entered = phase, now
+        self._start_seconds = self._rules.start_seconds
 
     def look(self) -> Mapping[str, Any] | None:
         """Do what is due; returns the verdict on a hang, which all ranks get."""

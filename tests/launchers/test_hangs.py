@@ -1,0 +1,156 @@
+"""Runs that stand still, and ranks that are slow: caused for real, under torchrun, and told by name."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from primus_core import hooks, report
+from primus_core.codec import to_json
+from primus_core.discovery import scan
+from primus_core.experiment import Value
+from primus_core.files import write_atomic
+from primus_core.linux import processes
+from primus_core.outcome import RunReport
+from primus_core.plan import Job, RunPlan, Settings, Target, Task
+from primus_core.rundir import RunDir
+from primus_core.submit import Console, submit
+from tests.golden import check
+
+pytestmark = pytest.mark.slow
+
+TASKS = Path(__file__).parent
+NUMBERS = {r"watched_tasks\.py:\d+": "watched_tasks.py:<LINE>", r"error, rank \d: ranks": "error, rank <N>: ranks"}
+
+
+@frozen(kw_only=True)
+class Run:
+    """A run that is over."""
+
+    report: RunReport
+    printed: str
+    """What `primus run` prints below its headline."""
+    seconds: float
+    left: tuple[int, ...]
+    """Processes that have the run's folder in their command line."""
+
+
+def train(folder: Path, entry: str, ranks: int, arguments: dict[str, Value] | None = None, **settings: Value) -> Run:
+    rundir = RunDir(folder / "exp/runs/r")
+    task = Task(kind="train", entry=f"watched_tasks:{entry}", arguments=arguments or {}, ranks_per_node=ranks)
+    job = Job(
+        run_id="r",
+        name="exp",
+        task=task,
+        python=sys.executable,
+        argv=("-m", "primus_core.rank", str(rundir.plan)),
+        env={"PYTHONPATH": str(TASKS), "OMP_NUM_THREADS": "1"},
+        nodes=1,
+        log_dir=str(rundir.submission),
+    )
+    plan = RunPlan(
+        run_id="r",
+        run_dir=str(rundir.path),
+        target=Target(accelerator="cpu", library_version="", ranks_per_node=ranks),
+        task=task,
+        module="trainer",
+        job=job,
+        launcher="direct",
+        settings=Settings(values=settings),
+    )
+    write_atomic(rundir.plan, to_json(plan))
+    return _run(plan, rundir)
+
+
+def _run(plan: RunPlan, rundir: RunDir) -> Run:
+    shown, begun = io.StringIO(), time.monotonic()
+    submission = hooks.load_host(scan(), backend=None, launcher="direct", preflight=False).launch(plan.job)
+    ended = submit(submission, plan, env={"PATH": os.environ["PATH"]}, console=Console(shown, live=False))
+    seconds = time.monotonic() - begun
+    left = tuple(_naming(str(rundir.path)))
+    return Run(report=ended, printed=f"{shown.getvalue()}{report.screen(ended, plan)}", seconds=seconds, left=left)
+
+
+def _naming(text: str) -> Iterator[int]:
+    for process in processes():
+        try:
+            if text in Path(f"/proc/{process.pid}/cmdline").read_text():
+                yield process.pid
+        except OSError:
+            continue
+
+
+def without_rows(printed: str) -> str:
+    """What was printed, without the lines of the iterations: how many of them are shown depends on the time."""
+    return "\n".join(line for line in printed.splitlines() if not line.startswith("iteration "))
+
+
+def test_a_rank_that_is_stuck_in_python_is_named_with_its_line(tmp_path: Path) -> None:
+    """The others wait in an all-reduce; the screen names the rank that does not come and the line where it is."""
+    run = train(tmp_path, "stuck_in_python", 3, hang_timeout_seconds=2.0)
+    check(without_rows(run.printed), "hang-stuck-in-python", replace=NUMBERS)
+    assert (run.report.exit_code, run.report.first_failure, run.left) == (3, 1, ())
+    stall = run.report.stall
+    assert stall is not None
+    assert (stall.waiting, [one.rank for one in stall.missing]) == ((0, 2), [1])
+    assert "in endless_loop" in stall.missing[0].place
+    assert stall.collective == "all_reduce #3 of the default group, input [[4]]"
+
+
+def test_a_rank_that_left_out_an_all_reduce_is_named(tmp_path: Path) -> None:
+    """All ranks wait, but one of them in another collective: the screen tells which, and where it went on."""
+    run = train(tmp_path, "leaves_one_out", 3, hang_timeout_seconds=2.0)
+    check(without_rows(run.printed), "hang-left-one-out", replace=NUMBERS)
+    assert (run.report.exit_code, run.report.first_failure, run.left) == (3, 1, ())
+
+
+def test_a_hang_may_be_told_only(tmp_path: Path) -> None:
+    """With hang_action=tell the run goes on: a rank that comes back after the limit finishes its training."""
+    run = train(tmp_path, "comes_back", 2, {"seconds": 6}, hang_timeout_seconds=2.0, hang_action="tell")
+    assert (run.report.exit_code, run.left) == (0, ())
+    assert "rank 0 has waited" in run.printed
+    assert "for rank 1 in all_reduce #2" in run.printed
+
+
+def test_a_long_save_is_no_hang(tmp_path: Path) -> None:
+    """A rank that saves for three times the limit ends nothing, although the others wait for it in the next step."""
+    run = train(tmp_path, "saves_long", 2, {"seconds": 6}, hang_timeout_seconds=2.0)
+    assert (run.report.exit_code, run.report.stall) == (0, None)
+
+
+def test_a_slow_rank_is_told_once(tmp_path: Path) -> None:
+    """All ranks take the same time for a step; the one that the others wait for is told, once, with its host."""
+    run = train(tmp_path, "slow_rank", 3, {"steps": 260})
+    assert run.report.exit_code == 0
+    assert [one.rank for one in run.report.stragglers] == [2]
+    assert run.printed.count("is slow: its own work takes") == 1
+    assert run.report.stragglers[0].fleet_score > 1.5
+
+
+def test_a_start_that_stands_still_is_told_with_what_is_waited_for(tmp_path: Path) -> None:
+    """Before the first iteration: one rank waits for the lock of a library's build, the others for that rank."""
+    run = train(tmp_path, "never_begins", 3, startup_stall_seconds=5.0)
+    assert run.report.exit_code == 0
+    told = next(line for line in run.printed.splitlines() if "builds a library" in line)
+    assert "rank 1: phase train, waits for another process that builds a library" in told
+    assert "ranks 0, 2: phase train, waits for the rendezvous: ranks that have not come" in told
+    assert "in wait_for_lock" in told
+
+
+def test_the_stacks_of_all_ranks_are_kept(tmp_path: Path) -> None:
+    """After a hang every rank has left its stacks, and what it answered, in the run directory."""
+    run = train(tmp_path, "stuck_in_python", 2, hang_timeout_seconds=2.0)
+    ranks = tmp_path / "exp/runs/r/ranks"
+    assert "in endless_loop" in (ranks / "rank-1.stacks").read_text()
+    assert "in step" in (ranks / "rank-0.stacks").read_text()
+    answers = [json.loads((ranks / f"stall-0/rank-{rank}.json").read_text()) for rank in (0, 1)]
+    assert [len(answer["calls"]) for answer in answers] == [3, 2]
+    assert run.report.exit_code == 3
