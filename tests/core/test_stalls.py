@@ -225,6 +225,19 @@ def test_a_slow_rank_is_found_in_its_second_window_and_once() -> None:
     assert "slow from the start" in found[1][0].text(1.5)
 
 
+@pytest.mark.parametrize(
+    ("own", "others"), [((0.9, 0.1), 0.1), ((0.9, 0.1, 0.3), 0.2), ((0.1, 0.2, 0.9, 0.2, 0.3), 0.2)]
+)
+def test_a_rank_is_compared_with_the_median_of_the_others(own: tuple[float, ...], others: float) -> None:
+    """Its own figure is not among them: of two ranks the slow one would else be half of its own measure."""
+    fleet = Fleet(len(own), 1, 1.5)
+    windows = [window(rank, seconds) for rank, seconds in enumerate(own)]
+    fleet.compare(windows)
+    (slow,) = fleet.compare(windows)
+    assert slow.window.own == 0.9
+    assert slow.others == pytest.approx(others)
+
+
 def test_a_rank_that_becomes_slow_is_told_so() -> None:
     """Its score against its own best says since when it is not what it was."""
     fleet = Fleet(2, 1, 1.5)

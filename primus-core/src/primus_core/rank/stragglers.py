@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import statistics
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _LEAST_STEPS = 10
@@ -127,18 +127,21 @@ class Fleet:
         known = {window.rank: window for window in windows if window.own > 0}
         for rank, window in known.items():
             self._best[rank] = min(window.own, self._best.get(rank, window.own))
-        slow = [found for window in known.values() if self._is_slow(found := self._score(window, known))]
+        slow = [found for found in self._scores(known) if self._is_slow(found)]
         now = {found.window.rank for found in slow}
         for rank in known:
             self._in_row[rank] = self._in_row.get(rank, 0) + 1 if rank in now else 0
         return [found for found in slow if self._in_row[found.window.rank] == _WINDOWS]
 
-    def _score(self, window: Window, known: Mapping[int, Window]) -> Slow:
-        stage = window.rank // self._stage_size
-        peers = [one.own for one in known.values() if one.rank != window.rank]
-        alike = [one.own for one in known.values() if one.rank != window.rank and one.rank // self._stage_size == stage]
-        others = statistics.median(alike or peers) if peers else window.own
-        return Slow(window, others, self._best[window.rank])
+    def _scores(self, known: Mapping[int, Window]) -> Iterable[Slow]:
+        everybody = sorted(window.own for window in known.values())
+        stages: dict[int, list[float]] = {}
+        for rank, window in known.items():
+            stages.setdefault(rank // self._stage_size, []).append(window.own)
+        alike = {stage: sorted(own) for stage, own in stages.items()}
+        for rank, window in known.items():
+            own = alike[rank // self._stage_size]
+            yield Slow(window, _median_of_others(own if len(own) > 1 else everybody, window.own), self._best[rank])
 
     def _is_slow(self, found: Slow) -> bool:
         lost = found.window.own - found.others
@@ -148,6 +151,15 @@ class Fleet:
             and found.fleet_score >= self._factor
             and (not alone or found.own_score >= self._factor)
         )
+
+
+def _median_of_others(ordered: Sequence[float], one: float) -> float:
+    """Of sorted figures, without one of them; that one itself where it is alone. With many ranks each takes no time."""
+    if len(ordered) == 1:
+        return one
+    left, place = len(ordered) - 1, bisect_left(ordered, one)
+    low, high = ((left - 1) // 2, left // 2)
+    return (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2
 
 
 class Stragglers:
