@@ -237,15 +237,33 @@ def test_missing_and_damaged_reports_are_a_failure(plan: RunPlan) -> None:
 
 
 def test_a_launcher_that_started_no_rank_speaks_for_itself(plan: RunPlan) -> None:
-    """When no rank said anything, the launcher's last words are on the screen."""
+    """When no rank said anything, the launcher's last words are on the screen, in plain words where they are known."""
     rundir = RunDir(Path(plan.run_dir))
     write_atomic(rundir.submission / "host-0.log", "\n".join([*["noise"] * 50, "No module named 'torch'"]))
+    lines = report.screen(merged(plan), plan).splitlines()
+    assert lines[:2] == [
+        "error: no rank could start: a Python package is missing",
+        "  why: No module named 'torch'",
+    ]
+    assert lines[-1] == f"  log: {rundir.submission / 'host-0.log'}"
+    assert report.lacks_module(rundir)
+    write_atomic(rundir.submission / "host-0.log", "\n".join([*["noise"] * 50, "a strange end"]))
     screen = report.screen(merged(plan), plan)
     assert screen.startswith("error: the launcher 'direct' ended before any rank left a report")
-    assert "No module named 'torch'" in screen
+    assert "    a strange end\n" in screen
     assert screen.count("noise") < 12
-    assert str(rundir.submission / "host-0.log") in screen
-    assert report.lacks_module(rundir)
+
+
+def test_ranks_that_refuse_to_start_say_why(plan: RunPlan) -> None:
+    """The error of a rank that could not open its files is the screen, whatever torchrun says after it."""
+    told = ["error: the run's files cannot be written on this node", "  at:  /w/logs", "  why: Not a directory"]
+    log = ["noise", *told, *told, "Traceback (most recent call last):", *["  torchrun: No module"] * 40]
+    write_atomic(RunDir(Path(plan.run_dir)).submission / "host-0.log", "\n".join(log))
+    assert report.screen(merged(plan), plan).splitlines()[:-1] == [
+        "error: no rank could start: the run's files cannot be written on this node",
+        "  at:  /w/logs",
+        "  why: Not a directory",
+    ]
 
 
 def test_a_launcher_that_fails_after_the_ranks_is_told(plan: RunPlan) -> None:

@@ -13,7 +13,7 @@ from primus_core.quantities import duration
 from primus_core.report.attempts import attempts_folder
 from primus_core.report.diagnosis import told_by
 from primus_core.report.failures import failure_lines, logs_of, missing, others, quoted_lines, told
-from primus_core.report.launcher import launcher_lines
+from primus_core.report.launcher import launcher_lines, told_error
 from primus_core.report.merge import read
 from primus_core.rundir import RunDir
 from primus_core.screens import problem_lines
@@ -88,15 +88,22 @@ def _told_by_launcher(report: RunReport, plan: RunPlan) -> list[str]:
 
 
 def _no_report(report: RunReport, plan: RunPlan) -> list[str]:
-    """The launcher failed, or ranks vanished without a word."""
-    rundir, said = RunDir(Path(plan.run_dir)), launcher_lines(RunDir(Path(plan.run_dir)))
-    known = told_by(reversed(said)) if not report.ranks else None
-    lines = [f"error: {_launcher_fault(report, plan)}{f': {known.what}' if known else ''}"]
-    if known:
-        lines += told("why", known.why) + told("try", known.remedy)
-    else:
-        lines += quoted_lines("its last lines", said)
+    """The launcher failed, ranks could not even start, or vanished without a word."""
+    rundir = RunDir(Path(plan.run_dir))
+    lines = _unstarted(rundir) if not report.ranks else []
+    if not lines:
+        lines = [f"error: {_launcher_fault(report, plan)}", *quoted_lines("its last lines", launcher_lines(rundir))]
     return [*lines, *others(report, plan), f"  log: {rundir.submission / 'host-0.log'}"]
+
+
+def _unstarted(rundir: RunDir) -> list[str]:
+    """Why no rank left a report, where a rank or the launcher said so."""
+    if told_by_rank := told_error(rundir):
+        return [f"error: no rank could start: {told_by_rank[0]}", *told_by_rank[1:]]
+    known = told_by(reversed(launcher_lines(rundir)))
+    if known is None:
+        return []
+    return [f"error: no rank could start: {known.what}", *told("why", known.why), *told("try", known.remedy)]
 
 
 def _launcher_fault(report: RunReport, plan: RunPlan) -> str:
