@@ -59,6 +59,18 @@ def test_a_rank_that_fails(fault: str, primus: Primus, workspace: Path) -> None:
     assert ended - first < 15
 
 
+@pytest.mark.slow
+def test_a_folder_in_which_ranks_cannot_write(primus: Primus, workspace: Path) -> None:
+    """The place and the system's reason are told, not the launcher's words on ranks that ended."""
+    experiment = workspace / "scripts/me/fails"
+    experiment.mkdir(parents=True)
+    (experiment / "logs").touch()
+    done = primus(*words("raises", ranks=2))
+    assert done.returncode == 3, done.stdout + done.stderr
+    no_process_left(workspace)
+    check(done, "ranks-cannot-write")
+
+
 @contextmanager
 def memory_limit(count: int) -> Iterator[Path]:
     """A memory cgroup of its own; needs root. Version 1 or 2, whatever this machine has."""
