@@ -193,5 +193,5 @@ def test_what_starts_the_ranks_is_killed_and_leaves_no_orphan(workspace: Path, t
         out, _ = process.communicate(timeout=60)
     assert process.returncode == (-signal.SIGKILL if victim == "primus" else 3), out
     if victim == "torchrun":
-        golden.check(screen(out), "killed-torchrun", replace=FIGURES)
+        golden.check(screen(out), "killed-torchrun", replace={**FIGURES, r"rank-\d/": "rank-<N>/"})
     assert not (workspace / FOLDER / "runs/latest/requeue.json").exists()
