@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import sys
 from typing import Any
+from unittest import mock
 
 import torch
 from megatron.core import mpu
@@ -249,6 +250,14 @@ def deletes(plan: RunPlan, rank: RankContext) -> bool:
     NAMING.finish_saving(save, 7, {})
     _async_delete_checkpoint_impl(save, 7)
     return NAMING.is_whole(save, 7)
+
+
+def stops(plan: RunPlan, rank: RankContext) -> object:
+    """The last iteration of a training that is asked to stop after its first."""
+    from primus_backend_megatron.rank.train import run
+
+    with mock.patch.object(rank, "should_stop", lambda iteration, store: iteration == 1):
+        return run(plan, rank)["iteration"]
 
 
 def _initialized() -> None:

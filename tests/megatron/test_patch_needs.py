@@ -106,6 +106,7 @@ PROBES: Mapping[str, Probe] = {
     "evaluation-loss": _evaluating("^{"),
     "evaluation-notice": _evaluating("^{"),
     "metrics": _training('"loss": null'),
+    "stop": _probe("stops", "3", train_iters=3),
     "dataset-helpers": _training("Megatron ended the run with status 1"),
     "checkpoint-marker": _saving('"whole": \\[\\], "known": false'),
     "checkpoint-queue": _saving('"helpers": 1'),

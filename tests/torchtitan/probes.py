@@ -6,6 +6,7 @@ import importlib
 import math
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -24,6 +25,17 @@ def trains(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     slept: list[float] = []
     time.sleep = slept.append
     return {"loss": run(plan, rank)["loss"], "slept": sum(slept)}
+
+
+def continues(plan: RunPlan, rank: RankContext) -> bool:
+    """Whether a training that was asked to stop goes on to its next step."""
+    from torchtitan.trainer import Trainer
+
+    from primus_backend_torchtitan.rank.session import CURRENT, Session
+
+    CURRENT.set(Session(plan=plan, rank=rank, native={}, stops=True))
+    trainer: Any = SimpleNamespace(step=1, config=SimpleNamespace(training=SimpleNamespace(steps=2)))
+    return Trainer.should_continue_training(trainer)
 
 
 def imports(plan: RunPlan, rank: RankContext) -> str:

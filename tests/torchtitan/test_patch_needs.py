@@ -32,6 +32,7 @@ PROBES: Mapping[str, Probe] = {
     "pipeline-micro-batches-single": Probe("schedules", "arg_mbs"),
     "pipeline-micro-batches-multi": Probe("schedules", "arg_mbs"),
     "end-together": Probe("trains", '"slept": 2'),
+    "stop": Probe("continues", "true"),
     "cpu-triton-stub": Probe("imports", "No module named 'triton'"),
     "cpu-device-type": Probe("trains", "NCCL"),
     "cpu-device-module": Probe("trains", "a cuda device"),

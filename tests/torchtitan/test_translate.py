@@ -134,6 +134,7 @@ def test_a_cpu_is_said_so_in_rows() -> None:
     assert [spec.id for spec in translate(MOCK, accelerator="cuda").patches] == [
         "process-group-timeout",
         "end-together",
+        "stop",
     ]
 
 
