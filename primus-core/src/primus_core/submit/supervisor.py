@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import contextlib
+import math
 import os
 import selectors
 import signal
