@@ -43,10 +43,11 @@ class TestSsh(LauncherContract):
     options: ClassVar[Mapping[str, Value]] = {}
 
     @pytest.fixture(autouse=True, scope="class")
-    def _server(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    @classmethod
+    def _server(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         keys = sshd.Keys(tmp_path_factory.mktemp("ssh"))
         with sshd.server_of_this_host(keys) as port:
-            TestSsh.options = {"hosts": [f"127.0.0.1:{port}"], "config": str(keys.config())}
+            cls.options = {"hosts": [f"127.0.0.1:{port}"], "config": str(keys.config())}
             yield
 
     def refused(self, job: Job) -> Sequence[Job]:

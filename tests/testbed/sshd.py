@@ -69,8 +69,10 @@ def servers(hosts: Hosts, keys: Keys, names: Sequence[str]) -> Iterator[None]:
     finally:
         for one in running:
             with contextlib.suppress(ProcessLookupError):
-                hosts.signal(one, signal.SIGTERM)
-            one.communicate(timeout=10)
+                hosts.signal(one, signal.SIGKILL)
+            one.wait()
+            for stream in filter(None, (one.stdin, one.stdout, one.stderr)):
+                stream.close()  # a session of a host that was cut off may still hold the other end
 
 
 def _wait_for(hosts: Hosts, name: str) -> None:
