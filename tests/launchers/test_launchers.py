@@ -95,7 +95,7 @@ def test_direct_starts_the_ranks_of_its_node() -> None:
 
 def test_direct_refuses_what_it_cannot_start() -> None:
     """Several nodes without a meeting point, and an address without a port, are configuration errors."""
-    with pytest.raises(ConfigError, match="the job has 3 nodes, and NODE_RANK, MASTER_PORT are not set"):
+    with pytest.raises(ConfigError, match="the job has 3 nodes, and `node_rank` is not set"):
         launch("direct", job(nodes=3, master_addr="10.0.0.7"))
     with pytest.raises(ConfigError, match="master_port"):
         launch("direct", job(master_addr="10.0.0.7"))

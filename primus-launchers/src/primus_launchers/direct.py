@@ -8,17 +8,18 @@ from primus_core.experiment import Value
 from primus_core.plan import Job, Process, Submission
 
 CONTRACT = 1
+DEFAULT_PORT = 29500
+"""Where the ranks of several nodes meet when nothing says another."""
 
 
 @host
 def launch(job: Job) -> Submission:
-    """Start torchrun, which starts the ranks of one node and ends all of them when one fails.
+    """Start torchrun, which starts the ranks of this node and ends all of them when one fails.
 
-    Which of several nodes it is, and where they meet, are the options ``node_rank``, ``master_addr`` and
-    ``master_port``.
+    Of several nodes each is started by the user; ``node_rank`` says which one this is.
 
     Raises:
-        ConfigError: half of an address, or several nodes without one of these options.
+        ConfigError: the job has half of an address.
     """
     argv = (job.python, "-m", "primus_launchers.torchrun", *_options(job), *job.argv)
     return Submission(processes=(Process(argv=argv, env=job.env),))
@@ -32,8 +33,20 @@ def _options(job: Job) -> tuple[str, ...]:
         f"--nnodes={job.nodes}",
         "--max-restarts=0",
         *folder,
-        *_rendezvous(job),
+        *(_rendezvous(job) if job.nodes == 1 else _meeting(job)),
     )
+
+
+def _meeting(job: Job) -> tuple[str, ...]:
+    """Of several nodes: where the ranks of all of them meet, and which one this is."""
+    address, port, number = (_option(job.options.get(name)) for name in ("master_addr", "master_port", "node_rank"))
+    if not address or not number:
+        raise ConfigError(
+            f"the job has {job.nodes} nodes, and `{'node_rank' if address else 'master_addr'}` is not set",
+            why="each node has a number, and all meet at node 0",
+            remedy="set NODE_RANK and MASTER_ADDR on every node",
+        )
+    return (f"--node-rank={number}", f"--master-addr={address}", f"--master-port={port or DEFAULT_PORT}")
 
 
 def _rendezvous(job: Job) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from primus_core.cli.launchoptions import asked_env, kept_references
 from primus_core.cli.masking import masking
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf
+from primus_core.hooks import HostPlugins
+from primus_core.nodes.place import Place, place_of
 from primus_core.outcome import Finding
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import RunPlan, Submission
@@ -21,6 +23,7 @@ from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.hosts import hosts_of_file, hosts_of_words, refuse_hosts
 from primus_core.planning.launcheroptions import later_options, launcher_options
 from primus_core.planning.make import Request, secret_env
+from primus_core.planning.make import asked_env as planned_env
 from primus_core.planning.refusals import refuse_used
 from primus_core.resolve import read_launcher_file, resolve, with_defaults
 from primus_core.rundir import RunDir, new_run_id
@@ -33,6 +36,10 @@ class Prepared:
     plan: RunPlan
     judged: Judged | None = None
     """None for what has no experiment."""
+    place: Place | None = None
+    """Where the user starts each of several nodes: this one; None otherwise."""
+    hosts: HostPlugins
+    """The plugins of the run."""
     submission: Submission
     warnings: tuple[Finding, ...]
     env: Mapping[str, str]
@@ -72,11 +79,13 @@ def _prepared(
     for launcher, options in launcher_defaults(args, shell, request.launcher).items():
         experiment = with_defaults(experiment, launcher, options)
     request = evolve(request, hosts=_hosts(args, experiment, request))
-    refuse_used(RunDir.of(experiment.folder, request.run_id))
+    place = _place(experiment, request)
+    if place is None or place.leads:
+        refuse_used(RunDir.of(experiment.folder, request.run_id))
     scope = Scope(
         request=request,
         found=find_accelerators(),
-        nodes=max(1, len(request.hosts)),
+        nodes=place.nodes if place else max(1, len(request.hosts)),
         preflight=not args.skip_preflight,
         strict=args.strict,
     )
@@ -88,6 +97,8 @@ def _prepared(
     return Prepared(
         plan=plan,
         judged=judged,
+        place=place,
+        hosts=judged.hosts,
         submission=judged.hosts.launch(plan.job),
         warnings=(*kept_references(args, shell), *judged.warnings),
         env={**shell, **secrets},
@@ -146,6 +157,13 @@ def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: di
         allowed_drift=tuple(args.allow_patch_drift),
         cwd=os.getcwd(),
     )
+
+
+def _place(experiment: Experiment, request: Request) -> Place | None:
+    """Which of several nodes this is; other launchers than `direct` start all of them themselves."""
+    if request.launcher != "direct":
+        return None
+    return place_of(planned_env(experiment, request), launcher_options(experiment, "direct"))
 
 
 def _hosts(args: argparse.Namespace, experiment: Experiment, request: Request) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ from primus_core.rundir import RunDir
 from primus_core.yamlfile import dump_experiment
 
 if TYPE_CHECKING:
-    from primus_core.submit.consoles import Shows  # what starts processes is imported by runs that start some
+    from primus_core.submit.consoles import Shows
+    from primus_core.submit.peers import Peers  # what starts processes is imported by runs that start some
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
@@ -53,20 +54,24 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, silent: bool) -> int:
     """Write the plan and start it; returns the exit code."""
-    with _experiment(prepared.plan, env):
+    if prepared.place is not None:
+        from primus_core.cli.several import start_one_of_several  # here: most runs have one node
+
+        return start_one_of_several(prepared, prepared.place, env, console, silent=silent)
+    with experiment_of(prepared.plan, env):
         say(headline(prepared.plan))
-        _write(prepared)
-        return _submit(prepared, console, silent)
+        write_plan(prepared)
+        return submit_plan(prepared, console, silent=silent)
 
 
 @contextmanager
-def _experiment(plan: RunPlan, env: Mapping[str, str]) -> Iterator[None]:
-    """Have the experiment's folder alone; node 0 has it for all. A program without an experiment shares no files.
+def experiment_of(plan: RunPlan, env: Mapping[str, str]) -> Iterator[None]:
+    """Have the experiment's folder alone. A program without an experiment shares no files.
 
     Raises:
         RunError: another run has it.
     """
-    if plan.experiment is None or env.get("NODE_RANK", "0") != "0":
+    if plan.experiment is None:
         yield
         return
     with ExperimentLock(RunDir(Path(plan.run_dir))) as lock:
@@ -75,7 +80,8 @@ def _experiment(plan: RunPlan, env: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
-def _write(prepared: Prepared) -> None:
+def write_plan(prepared: Prepared) -> None:
+    """Write the plan and the resolved experiment into the run directory."""
     plan = prepared.plan
     rundir = RunDir(Path(plan.run_dir))
     try:
@@ -87,10 +93,15 @@ def _write(prepared: Prepared) -> None:
         raise rundir.unwritable(error) from None
 
 
-def _submit(prepared: Prepared, console: Shows | None, silent: bool) -> int:
+def submit_plan(prepared: Prepared, console: Shows | None, *, silent: bool, peers: Peers | None = None) -> int:
+    """Start the plan's processes and tell what came of them; returns the exit code."""
     from primus_core import report, submit  # here: a dry run does without them
+    from primus_core.submit.peers import ALONE
 
-    ended = submit.submit(prepared.submission, prepared.plan, env=prepared.env, console=console)
+    peers = peers or ALONE
+    ended = submit.submit(prepared.submission, prepared.plan, env=prepared.env, console=console, peers=peers)
+    if not peers.leads:
+        return ended.exit_code
     screen = report.screen(ended, prepared.plan)
     if silent and ended.exit_code:
         complain(f"{screen}\n", prepared.env)

@@ -16,6 +16,7 @@ from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError, raise_all
 from primus_core.files import write_atomic
 from primus_core.hooks import load_host
+from primus_core.nodes.place import place_of
 from primus_core.outcome import Where
 from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.launcheroptions import typed_options
@@ -66,20 +67,26 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
     plugins = discovery.scan()
     request = make_request(args, shell, plugins)
     hosts = load_host(plugins, backend=None, launcher=request.launcher, preflight=not args.skip_preflight)
+    options = typed_options("direct", launcher_defaults(args, shell, request.launcher).get("direct", {}))
+    place = place_of({**shell, **request.env}, options) if request.launcher == "direct" else None
     plan = script_plan(
         args.script,
         words,
         request=request,
-        options=typed_options("direct", launcher_defaults(args, shell, request.launcher).get("direct", {})),
+        options=options,
         found=find_accelerators(),
+        nodes=place.nodes if place else 1,
         distributions=discovery.distributions(plugins),
     )
-    refuse_used(RunDir(Path(plan.run_dir)))
+    if place is None or place.leads:
+        refuse_used(RunDir(Path(plan.run_dir)))
     findings = hosts.preflight(plan, Where.SUBMIT)
     raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
     secrets = split_secrets(request.env)[1]
     return Prepared(
         plan=plan,
+        place=place,
+        hosts=hosts,
         submission=hosts.launch(plan.job),
         warnings=(*kept_references(args, shell), *(one for one in findings if one.severity == "warning")),
         env={**shell, **secrets},

@@ -19,7 +19,7 @@ from primus_core.rundir import RunDir
 RANK_MODULE = "primus_core.rank"
 NUMA = "PRIMUS_NUMA"
 """Variable that tells a rank to bind itself: ``on:ACCELERATOR`` or ``auto:ACCELERATOR``."""
-_MASTER = {"MASTER_ADDR": "master_addr", "MASTER_PORT": "master_port"}
+_MASTER = {"MASTER_ADDR": "master_addr", "MASTER_PORT": "master_port", "NODE_RANK": "node_rank"}
 
 
 @frozen(kw_only=True)
@@ -75,9 +75,11 @@ def _known(accelerator: Value) -> Accelerator:
 
 
 def _ranks_per_node(experiment: Experiment, request: Request, kind: Accelerator, found: Found) -> int:
-    """``--nproc``, then the experiment's ``direct: gpus_per_node``, then the devices of the host."""
+    """``--nproc``, GPUS_PER_NODE, the ``gpus_per_node`` of the launcher's section, the devices of the host."""
     if request.ranks_per_node is not None:
         return request.ranks_per_node
+    if given := asked_env(experiment, request).get("GPUS_PER_NODE"):
+        return gpus_per_node(given)
     section = "ssh" if request.hosts else "direct"
     asked = launcher_options(experiment, section).get("gpus_per_node")
     if isinstance(asked, int):
@@ -91,6 +93,22 @@ def _ranks_per_node(experiment: Experiment, request: Request, kind: Accelerator,
     if kind == "cpu":
         return 1
     return found.count if found.kind == kind and found.count else ASSUMED_PER_NODE
+
+
+def gpus_per_node(text: str) -> int:
+    """The value of GPUS_PER_NODE.
+
+    Raises:
+        ConfigError: it is no number of ranks.
+    """
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise ConfigError(f"GPUS_PER_NODE is {text!r}", why="it is a number of ranks", remedy="give 1 or more, or unset it")
+
+
+def asked_env(experiment: Experiment, request: Request) -> dict[str, str]:
+    """The environment that the ranks will have, as far as the shell and the user tell."""
+    return {**request.shell, **_asked(experiment, request)}
 
 
 def make_plan(
@@ -172,7 +190,7 @@ def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
     options = launcher_options(experiment, request.launcher)
     if request.hosts:
         options["hosts"] = list(request.hosts)
-    return {**options, **meeting_point({**request.shell, **_asked(experiment, request)})}
+    return {**options, **meeting_point(asked_env(experiment, request))}
 
 
 def meeting_point(env: Mapping[str, str]) -> dict[str, Value]:

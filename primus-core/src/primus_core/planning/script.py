@@ -12,7 +12,7 @@ from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Value
 from primus_core.plan import Job, RunPlan, Settings, Target, Task
 from primus_core.planning.accelerators import Found
-from primus_core.planning.make import RANK_MODULE, Request, meeting_point, numa_env
+from primus_core.planning.make import RANK_MODULE, Request, gpus_per_node, meeting_point, numa_env
 from primus_core.planning.secrets import is_secret, secret_names, split_secrets
 from primus_core.planning.settings import core_schema
 from primus_core.rundir import RunDir
@@ -29,6 +29,7 @@ def script_plan(
     request: Request,
     options: Mapping[str, Value],
     found: Found,
+    nodes: int,
     distributions: Mapping[str, str],
 ) -> RunPlan:
     """The plan of one program.
@@ -47,7 +48,8 @@ def script_plan(
     env = {**request.shell, **request.env}
     raise_all(_secrets_in(words, env))
     rundir = RunDir.of(_folder(path, env, request.cwd), request.run_id)
-    asked = request.ranks_per_node or options.get("gpus_per_node")
+    given = env.get("GPUS_PER_NODE")
+    asked = request.ranks_per_node or (gpus_per_node(given) if given else options.get("gpus_per_node"))
     ranks = asked if isinstance(asked, int) else found.count or 1
     arguments: dict[str, Value] = {"path": _word(os.path.abspath(path)), "argv": [_word(word) for word in words]}
     task = Task(kind="script", entry=ENTRY, arguments=arguments, ranks_per_node=ranks)
@@ -55,7 +57,7 @@ def script_plan(
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),
-        target=Target(accelerator=found.kind, library_version="", ranks_per_node=ranks),
+        target=Target(accelerator=found.kind, library_version="", ranks_per_node=ranks, nodes=nodes),
         task=task,
         settings=Settings(values=core_schema().defaults),
         job=Job(
@@ -65,6 +67,7 @@ def script_plan(
             python=sys.executable,
             argv=("-m", RANK_MODULE, str(rundir.plan)),
             env=public,
+            nodes=nodes,
             workdir=request.cwd,
             log_dir=str(rundir.submission),
             options={**options, **meeting_point(env)},

@@ -1,0 +1,268 @@
+"""Node 0: the others come to it, it says what is run, and it has the last word."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+from primus_core.errors import ConfigError, PrimusError, RunError
+from primus_core.nodes.board import answer
+from primus_core.nodes.facts import Facts, differences
+from primus_core.nodes.knock import knock
+from primus_core.nodes.line import GREETING, Line, LostError
+from primus_core.nodes.place import Place
+from primus_core.nodes.told import as_message
+from primus_core.outcome import Problem
+
+_HELLO_SECONDS = 5.0
+_READY_SECONDS = 60.0
+_REFUSE_SECONDS = 3.0
+_POLL_SECONDS = 0.2
+
+Outcome = TypeVar("Outcome")
+
+
+class Leader:
+    """Waits for the other nodes; a context that tells them of whatever ends it.
+
+    Raises, when it is made:
+        ConfigError: MASTER_ADDR is not this host's.
+        RunError: the port is in use.
+    """
+
+    leads = True
+    number = 0
+
+    def __init__(self, place: Place, facts: Facts) -> None:
+        self._place, self._facts = place, facts
+        try:
+            self._listener = _listen(place, facts)
+        except PrimusError as error:  # nobody can come and be told
+            if isinstance(error, ConfigError):  # this is not the host where node 0 is expected; who is there?
+                knock(place, facts)
+            answer(facts.folder, place.nodes - 1, error)
+            raise
+        self._lines: dict[int, Line] = {}
+        self._known: dict[int, Facts] = {}
+        self._refused: list[Line] = []
+        self._ended: set[int] = set()
+        self._lost: dict[int, str] = {}
+
+    def __enter__(self) -> Leader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not self._ended:
+            self._refuse(error)
+        for line in (*self._lines.values(), *self._refused):
+            line.close()
+        self._listener.close()
+
+    @property
+    def lost(self) -> tuple[Problem, ...]:
+        """The nodes that were lost while the run went on."""
+        remedy = "see whether that host and its network are up, and what `primus` said there"
+        return tuple(
+            Problem(what=f"{self._known[rank].name} was lost", why=how, remedy=remedy)
+            for rank, how in sorted(self._lost.items())
+        )
+
+    def gather(self, say: Callable[[str], None]) -> None:
+        """Wait until all nodes are here.
+
+        Raises:
+            ConfigError: one does not fit to the others.
+            RunError: one did not come in time.
+        """
+        deadline = time.monotonic() + self._place.wait
+        say(f"waiting for {self._place.nodes - 1} more at {self._place.address}:{self._place.port}")
+        while len(self._lines) < self._place.nodes - 1:
+            if time.monotonic() > deadline:
+                raise self._absent()
+            self._accept(say)
+            for rank, line in self._lines.items():
+                if line.lost:
+                    raise RunError(f"{self._known[rank].name} left before the start", why=line.lost)
+
+    def announce(self, run_id: str, plan: str, digest: str) -> None:
+        """Tell the others what is run, and make sure that they see it.
+
+        Raises:
+            ConfigError: a node does not see the plan: the workspace is not shared.
+            RunError: a node was lost meanwhile.
+        """
+        for line in self._lines.values():
+            line.send(run=run_id, digest=digest)
+        for rank, line in self._lines.items():
+            with self._losing(rank):
+                if not line.receive(_READY_SECONDS).get("ready"):
+                    raise not_shared(self._known[rank].name, plan)
+
+    def begin(self) -> None:
+        """Have all nodes start their ranks."""
+        self._ended.clear()
+        for line in self._lines.values():
+            line.send(start=True)
+
+    def trouble(self) -> bool:
+        """Whether a node was lost while the run went on."""
+        for rank, line in self._lines.items():
+            if line.lost and rank not in self._ended:
+                self._lost.setdefault(rank, line.lost)
+        return bool(self._lost)
+
+    def conclude(self, judge: Callable[[], tuple[Outcome, int, bool]]) -> tuple[Outcome, bool]:
+        """Wait until every node's ranks have ended, judge, and tell all.
+
+        Args:
+            judge: gives the outcome, its exit code, and whether the run is started again.
+        """
+        for rank, line in self._lines.items():
+            self._await_end(rank, line)
+        outcome, code, again = judge()
+        again = again and not self._lost
+        for line in self._lines.values():
+            line.send(code=code, again=again)
+        return outcome, again
+
+    def _await_end(self, rank: int, line: Line) -> None:
+        while rank not in self._lost:
+            try:
+                if line.receive(1.0).get("ended"):
+                    self._ended.add(rank)
+                    return
+            except TimeoutError:
+                continue
+            except LostError as lost:
+                self._lost.setdefault(rank, str(lost))
+
+    def _accept(self, say: Callable[[str], None]) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except TimeoutError:
+            return
+        line = Line(connection)
+        line.send(hello=GREETING)
+        try:
+            guest = Facts.of(line.receive(_HELLO_SECONDS))
+        except (TimeoutError, LostError, KeyError, TypeError, ValueError):  # somebody else, or an impatient one
+            line.close()
+            return
+        if refused := self._refusal(guest):
+            self._refused.append(line)
+            line.send(error=as_message(refused))
+            raise refused
+        self._lines[guest.rank], self._known[guest.rank] = line, guest
+        say(f"{guest.name} is here, {len(self._lines) + 1} of {self._place.nodes}")
+
+    def _refusal(self, guest: Facts) -> PrimusError | None:
+        if guest.rank in self._known or guest.rank == 0:
+            first = self._known.get(guest.rank, self._facts)
+            why = f"{first.host} and {guest.host} both have it"
+            return ConfigError(f"two nodes have NODE_RANK {guest.rank}", why=why, remedy="give each node its own")
+        if unlike := list(differences(self._facts, guest)):
+            return ConfigError(
+                "the nodes are not alike",
+                why="\n".join(unlike),
+                remedy="make them alike: the same versions, the same options, the same experiment on every node",
+            )
+        return None
+
+    def _absent(self) -> RunError:
+        absent = sorted(set(range(1, self._place.nodes)) - self._lines.keys())
+        here = ", ".join([self._facts.name, *(self._known[rank].name for rank in sorted(self._known))])
+        return RunError(
+            f"node{'s' * (len(absent) > 1)} {', '.join(map(str, absent))} did not come in {self._place.wait:.0f} s",
+            where=f"{self._place.address}:{self._place.port}",
+            why=f"here: {here}",
+            remedy="start it there with the same command and its own NODE_RANK; NODES_WAIT_SECONDS is how long to wait",
+        )
+
+    def _refuse(self, error: BaseException) -> None:
+        """Tell those that are here, and those that are about to come."""
+        message = as_message(error)
+        for line in self._lines.values():
+            line.send(error=message)
+        deadline = time.monotonic() + (_REFUSE_SECONDS if len(self._lines) < self._place.nodes - 1 else 0)
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                line = Line(self._listener.accept()[0])
+                line.send(hello=GREETING)
+                line.send(error=message)
+                self._refused.append(line)
+
+    @contextlib.contextmanager
+    def _losing(self, rank: int) -> Iterator[None]:
+        try:
+            yield
+        except (TimeoutError, LostError) as lost:
+            raise RunError(f"{self._known[rank].name} was lost before the start", why=str(lost)) from None
+
+
+def not_shared(name: str, plan: str) -> ConfigError:
+    """The error of a workspace that is not the same everywhere."""
+    return ConfigError(
+        f"the workspace is not shared: {name} does not see what node 0 has written",
+        where=plan,
+        why="the plan, the reports of the ranks and the checkpoints have to be the same files on every node",
+        remedy="set `workspace:` to a folder of a file system that all nodes have",
+    )
+
+
+def _listen(place: Place, facts: Facts) -> socket.socket:
+    _check_own(place, facts)
+    try:
+        listener = _server(place.port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise RunError(f"cannot wait at port {place.port}", why=str(error), remedy="choose another") from None
+        raise RunError(
+            f"port {place.port} is in use on {facts.host}, where the nodes meet",
+            why="another program, or another run, waits there",
+            remedy="end it, or set MASTER_PORT to another port on every node",
+        ) from None
+    listener.settimeout(_POLL_SECONDS)
+    return listener
+
+
+def _server(port: int) -> socket.socket:
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+def _check_own(place: Place, facts: Facts) -> None:
+    """Whatever name or address of this host will do."""
+    try:
+        found = socket.getaddrinfo(place.address, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(
+            f"MASTER_ADDR is {place.address}, which {facts.host} cannot resolve",
+            why=str(error),
+            remedy="give an address, or a name that every node knows",
+        ) from None
+    if not any(_is_own(family, str(address[0])) for family, _, _, _, address in found):
+        addresses = ", ".join(sorted({str(address[0]) for *_, address in found}))
+        known = f" ({addresses})" if addresses != place.address else ""
+        raise ConfigError(
+            f"MASTER_ADDR is {place.address}{known}, which is not {facts.host}, where NODE_RANK is 0",
+            why="the nodes meet at node 0",
+            remedy=f"set MASTER_ADDR to a name or address of {facts.host}, or NODE_RANK=0 there",
+        )
+
+
+def _is_own(family: int, address: str) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as trial:
+        try:
+            trial.bind((address, 0))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,36 @@
+"""An error on its way to another node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from primus_core.errors import ConfigError, DependencyError, ErrorGroup, ExitCode, PrimusError, RunError
+
+_KINDS: dict[int, type[PrimusError]] = {
+    ExitCode.USAGE: ConfigError,
+    ExitCode.DEPENDENCY: DependencyError,
+    ExitCode.RUNTIME: RunError,
+}
+
+
+def as_message(error: BaseException) -> dict[str, object]:
+    """What `as_error` reads."""
+    if isinstance(error, ErrorGroup):
+        error = error.errors[0]
+    if not isinstance(error, PrimusError):
+        return {"what": f"{type(error).__name__}: {error}", "code": int(ExitCode.RUNTIME)}
+    return {
+        "what": error.what,
+        "where": error.where,
+        "why": error.why,
+        "remedy": error.remedy,
+        "code": int(error.exit_code),
+    }
+
+
+def as_error(told: Mapping[str, Any]) -> PrimusError:
+    """The error that another node sent."""
+    kind = _KINDS.get(int(told.get("code", ExitCode.RUNTIME)), RunError)
+    fields = {name: str(told.get(name, "")) for name in ("where", "why", "remedy")}
+    return kind(str(told.get("what", "the other node failed")), **fields)

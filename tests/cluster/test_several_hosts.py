@@ -1,0 +1,140 @@
+"""Direct mode on several hosts, each started by hand: what goes wrong is named everywhere, and ends everywhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.several import Nodes, Said
+from tests.e2e.support import EXAMPLE, QUICK
+from tests.testbed.hosts import Hosts
+
+pytestmark = pytest.mark.cluster
+
+RUN = ("run", EXAMPLE, "--nproc", "1", *QUICK, "global_batch_size=12")
+SECONDS = 15
+"""In so many, mistakes are named on every node, on two busy cores."""
+SERVER = "import socket, time; s = socket.create_server(('', 29500)); print('up', flush=True); time.sleep(600)"
+
+MakeNodes = Callable[[int], Nodes]
+
+
+@pytest.fixture
+def make_nodes(make_hosts: Callable[[int], Hosts], tmp_path: Path) -> MakeNodes:
+    return lambda count: Nodes(make_hosts(count), tmp_path / "workspace")
+
+
+def check(ended: Sequence[Said], *told: str, code: int = 2) -> None:
+    """Every node ended soon, with this exit code and one screen that tells it."""
+    for one in ended:
+        assert one.code == code, one.text
+        assert all(words in one.err for words in told), one.text
+        assert len(one.err.splitlines()) <= 24
+        assert "Traceback" not in one.text
+    assert ended[-1].seconds < SECONDS
+
+
+def test_an_address_that_is_not_node_0s(make_nodes: MakeNodes) -> None:
+    """MASTER_ADDR that names another host is told with the address, and the host it should name."""
+    nodes = make_nodes(2)
+    nodes.start(*RUN, MASTER_ADDR="node2")
+    check(nodes.end(), "MASTER_ADDR is node2", "node1")
+
+
+def test_two_nodes_with_one_number(make_nodes: MakeNodes) -> None:
+    """Both hosts are named, also to the third, which has done nothing wrong."""
+    nodes = make_nodes(3)
+    nodes.start(*RUN, each={2: {"NODE_RANK": "1"}})
+    check(nodes.end(), "two nodes have NODE_RANK 1", "node2", "node3")
+
+
+def test_two_nodes_that_lead(make_nodes: MakeNodes) -> None:
+    """The second node 0 is told, and so is the first."""
+    nodes = make_nodes(2)
+    nodes.start(*RUN, each={1: {"NODE_RANK": "0"}})
+    check(nodes.end(), "NODE_RANK", "node1", "node2")
+
+
+def test_a_number_out_of_range(make_nodes: MakeNodes) -> None:
+    """The range is told."""
+    nodes = make_nodes(2)
+    nodes.start(*RUN, each={1: {"NODE_RANK": "2"}})
+    check(nodes.end(), "NODE_RANK is 2", "0 to 1")
+
+
+def test_different_numbers_of_ranks(make_nodes: MakeNodes) -> None:
+    """Both numbers are told, each with its host."""
+    nodes = make_nodes(2)
+    nodes.start(
+        "run", EXAMPLE, *QUICK, "global_batch_size=12", each={0: {"GPUS_PER_NODE": "1"}, 1: {"GPUS_PER_NODE": "2"}}
+    )
+    check(nodes.end(), "ranks on the node: 1 on node 0 (node1), 2 on node 1 (node2)")
+
+
+def test_another_accelerator(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """A host whose driver shows no device is found out by its device files."""
+    nodes = make_nodes(2)
+    devices = tmp_path / "devices"
+    devices.mkdir()
+    for name in ("null", "urandom", "random", "zero"):
+        nodes.hosts.check("node2", ["cp", "-a", f"/dev/{name}", devices / name])
+    (devices / "nvidia0").touch()
+    nodes.hosts.show("node2", devices, Path("/dev"))
+    nodes.start(*RUN)
+    check(nodes.end(), "accelerator: cpu on node 0 (node1), cuda on node 1 (node2)")
+
+
+def test_different_versions(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """A distribution of another version on one host is told with both versions."""
+    nodes = make_nodes(2)
+    installed = distribution("primus-preflight")
+    metadata = Path(str(installed.locate_file(next(f for f in installed.files or () if f.name == "METADATA"))))
+    changed = tmp_path / "METADATA"
+    changed.write_text(metadata.read_text().replace(f"\nVersion: {installed.version}", "\nVersion: 0.0.7"))
+    nodes.hosts.show("node2", changed, metadata)
+    nodes.start(*RUN)
+    check(nodes.end(), f"primus-preflight: {installed.version} on node 0 (node1), 0.0.7 on node 1 (node2)")
+
+
+def test_a_workspace_that_is_not_shared(make_nodes: MakeNodes) -> None:
+    """The node that does not see what node 0 wrote is named, with the path."""
+    nodes = make_nodes(2)
+    nodes.hosts.hide("node2", nodes.workspace)
+    nodes.start(*RUN)
+    check(nodes.end(), "the workspace is not shared", "node 1 (node2)", str(nodes.workspace), "workspace:")
+
+
+def test_a_port_in_use(make_nodes: MakeNodes) -> None:
+    """The port and its host are named to both nodes."""
+    nodes = make_nodes(2)
+    server = nodes.hosts.start("node1", [sys.executable, "-c", SERVER])
+    assert server.stdout
+    assert server.stdout.readline() == "up\n"
+    nodes.start(*RUN)
+    try:
+        ended = nodes.communicate()
+    finally:
+        nodes.hosts.signal(server, 9)
+        server.communicate()
+    check(ended, "29500", "MASTER_PORT", code=3)
+
+
+def test_a_node_that_never_came(make_nodes: MakeNodes) -> None:
+    """It is named by its number, with the time that was waited; so is a node 0 that is not there."""
+    nodes = make_nodes(3)
+    nodes.start(*RUN, only=(0, 2), NODES_WAIT_SECONDS="6")
+    check(nodes.end(), "node 1 did not come in 6 s", "node 0 (node1), node 2 (node3)", code=3)
+    nodes.start(*RUN, only=(1,), NODES_WAIT_SECONDS="2")
+    check(nodes.end(), "node 0 did not answer in 2 s", "node1:29500", code=3)
+
+
+def test_missing_variables(make_nodes: MakeNodes) -> None:
+    """What every node needs to know is told by name."""
+    nodes = make_nodes(1)
+    for name in ("NODE_RANK", "MASTER_ADDR"):
+        nodes.start(*RUN, NNODES="2", each={0: {name: ""}})
+        check(nodes.end(), f"{name} is not set, and the run has 2 nodes")
