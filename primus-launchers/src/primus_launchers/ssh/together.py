@@ -52,7 +52,8 @@ class Together:
         self._signals: list[int] = []
         self._phase = "ready"
         """What the hosts are to say next: ready, met, ended."""
-        self._errors: list[PrimusError] = []
+        self._errors: list[tuple[int, PrimusError]] = []
+        """With the place of the host among all: they are told in this order."""
         self._began = time.monotonic()
         self._deadline: float | None = None
 
@@ -143,7 +144,9 @@ class Together:
         elif state == "refused":
             kind = _ERRORS.get(ExitCode(event["exit_code"]), RunError)
             for problem in event["problems"]:
-                self._fail(kind(problem["what"], where=problem["where"], why=problem["why"], remedy=problem["remedy"]))
+                self._fail(
+                    one, kind(problem["what"], where=problem["where"], why=problem["why"], remedy=problem["remedy"])
+                )
         elif state == "ended":
             one.status = event["status"]
             if one.status:
@@ -167,10 +170,10 @@ class Together:
         if one.state == "connecting":
             if one.gone:
                 one.state = "unstarted"
-                self._fail(faults.unstarted(one.host, self._args.python, one.child.returncode, one.said))
+                self._fail(one, faults.unstarted(one.host, self._args.python, one.child.returncode, one.said))
             elif now - self._began > self._args.connect_seconds:
                 one.state = "unstarted"
-                self._fail(faults.silent(one.host, self._args.connect_seconds, one.said))
+                self._fail(one, faults.silent(one.host, self._args.connect_seconds, one.said))
         elif one.gone or silence > self._args.lost_seconds:
             one.state = "lost"
             why = f"nothing has come from it for {silence:.0f} s: the network is cut, or it stands still"
@@ -178,12 +181,12 @@ class Together:
 
     def _lose(self, one: Connection, why: str) -> None:
         if self._deadline is None:  # else it ends because another one failed
-            self._fail(faults.lost(one.host, why))
+            self._fail(one, faults.lost(one.host, why))
 
     def _go_on(self, phase: str, order: str) -> None:
         twice = self._named_twice()
         if twice is not None:
-            self._fail(twice)
+            self._fail(self._hosts[0], twice)
             return
         first = self._hosts[0].ready
         address = self._args.master_addr or first["address"]
@@ -199,8 +202,8 @@ class Together:
                 return faults.same_machine(other.host, one.host)
         return None
 
-    def _fail(self, error: PrimusError) -> None:
-        self._errors.append(error)
+    def _fail(self, one: Connection, error: PrimusError) -> None:
+        self._errors.append((self._hosts.index(one), error))
         if self._phase == "ended":
             self._end_all()
         else:
@@ -227,8 +230,9 @@ class Together:
 
     def _leave(self) -> int:
         if self._errors:
-            self._tell(self._errors)
-            return int(self._errors[0].exit_code)
+            errors = [error for _, error in sorted(self._errors, key=lambda one: one[0])]
+            self._tell(errors)
+            return int(errors[0].exit_code)
         statuses = [one.status for one in self._hosts]
         return next((status if status > 0 else ExitCode.RUNTIME for status in statuses if status), 0) or (
             ExitCode.RUNTIME if None in statuses else ExitCode.OK
