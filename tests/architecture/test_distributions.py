@@ -33,7 +33,7 @@ def test_one_version() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_environment_is_read_where_a_process_begins(path: Path) -> None:
-    """Only commands, programs of launchers, the rank and the plugins' tests read the environment; others are given it."""
+    """Commands, programs of launchers, the rank and the kit of plugins read the environment; others are given it."""
     if re.search(r"primus_core/(cli|rank|testing)/|primus_launchers/ssh/(together|remote)\.py", str(path)):
         return
     tree = ast.parse(path.read_text())

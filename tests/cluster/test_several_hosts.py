@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.several import Nodes, Said
-from tests.e2e.support import EXAMPLE, QUICK
+from tests.e2e.support import EXAMPLE, QUICK, wait_until
 from tests.testbed.hosts import Hosts
 
 pytestmark = pytest.mark.cluster
@@ -19,6 +20,19 @@ RUN = ("run", EXAMPLE, "--nproc", "1", *QUICK, "global_batch_size=12")
 SECONDS = 15
 """In so many, mistakes are named on every node, on two busy cores."""
 SERVER = "import socket, time; s = socket.create_server(('', 29500)); print('up', flush=True); time.sleep(600)"
+
+PROGRAM = """\
+import os, sys, time, torch
+from torch import distributed
+distributed.init_process_group("gloo")
+for step in range(10000):
+    if step == 3:
+        open(f"{sys.argv[2]}/up-{distributed.get_rank()}", "w").close()
+        if sys.argv[1] == "raises" and distributed.get_rank() == 1:
+            raise ValueError("a batch without tokens")
+    distributed.all_reduce(torch.ones(4))
+    time.sleep(0.01)
+"""
 
 MakeNodes = Callable[[int], Nodes]
 
@@ -60,10 +74,12 @@ def test_two_nodes_that_lead(make_nodes: MakeNodes) -> None:
 
 
 def test_a_number_out_of_range(make_nodes: MakeNodes) -> None:
-    """The range is told."""
+    """The range is told there at once; node 0 tells who did not come."""
     nodes = make_nodes(2)
-    nodes.start(*RUN, each={1: {"NODE_RANK": "2"}})
-    check(nodes.end(), "NODE_RANK is 2", "0 to 1")
+    nodes.start(*RUN, each={1: {"NODE_RANK": "2"}}, NODES_WAIT_SECONDS="4")
+    first, second = nodes.end()
+    check([second], "NODE_RANK is 2", "0 to 1")
+    check([first], "node 1 did not come in 4 s", code=3)
 
 
 def test_different_numbers_of_ranks(make_nodes: MakeNodes) -> None:
@@ -138,3 +154,44 @@ def test_missing_variables(make_nodes: MakeNodes) -> None:
     for name in ("NODE_RANK", "MASTER_ADDR"):
         nodes.start(*RUN, NNODES="2", each={0: {name: ""}})
         check(nodes.end(), f"{name} is not set, and the run has 2 nodes")
+
+
+def start_program(nodes: Nodes, tmp_path: Path, fault: str) -> None:
+    """Ranks that agree in every step, one on each host."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    nodes.start("direct", "--nproc", "1", "--script", program, "--", fault, tmp_path)
+
+
+def wait_for_ranks(nodes: Nodes, tmp_path: Path) -> None:
+    wait_until(lambda: all((tmp_path / f"up-{rank}").exists() for rank in range(len(nodes.names))), "all ranks")
+
+
+def test_a_rank_that_fails_ends_all_nodes(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """Node 0 prints the screen of the rank of another host; that host says in one line that the run failed."""
+    nodes = make_nodes(2)
+    start_program(nodes, tmp_path, "raises")
+    wait_for_ranks(nodes, tmp_path)
+    since = time.monotonic()
+    first, second = nodes.end()
+    assert time.monotonic() - since < SECONDS
+    assert (first.code, second.code) == (3, 3), first.text + second.text
+    assert "a batch without tokens" in first.out
+    assert "rank 1 on node2" in first.out
+    assert "node 0 tells why" in second.out
+    assert "error: " not in second.text
+
+
+@pytest.mark.parametrize("loss", ["crash", "cut"])
+def test_a_host_that_is_lost(loss: str, make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """It is named, whether it died or its network was cut, and the ranks of all others end."""
+    nodes = make_nodes(2)
+    start_program(nodes, tmp_path, "goes on")
+    wait_for_ranks(nodes, tmp_path)
+    since = time.monotonic()
+    getattr(nodes.hosts, loss)("node2")
+    first, *_ = nodes.communicate()
+    assert time.monotonic() - since < 30
+    assert first.code == 3, first.text
+    assert "node 1 (node2)" in first.text
+    nodes.hosts.wait_quiet()

@@ -139,9 +139,7 @@ SOON_DIVIDED = ("megatron tensor",)
 @pytest.mark.parametrize(
     ("backend", "layout", "kind"),
     [
-        pytest.param(
-            name, layout, kind, marks=[] if kind == "qwen2" and layout in SOON_DIVIDED else [pytest.mark.slow]
-        )
+        pytest.param(name, layout, kind, marks=[] if kind == "qwen2" and layout in SOON_DIVIDED else [pytest.mark.slow])
         for layout, (name, _) in LAYOUTS.items()
         for kind in ("qwen2", "qwen3")
         if (layout, kind) != ("megatron pipeline", "qwen2")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 
 from primus_core.nodes.facts import Facts
 from primus_core.nodes.line import GREETING, Line, LostError
 from primus_core.nodes.place import Place
 from primus_core.nodes.told import as_error
 
-_SECONDS = 5.0
+_SECONDS = 4.0
+_PAUSE_SECONDS = 0.2
 
 
 def knock(place: Place, facts: Facts) -> None:
@@ -20,7 +22,7 @@ def knock(place: Place, facts: Facts) -> None:
         PrimusError: what it answers.
     """
     with contextlib.suppress(OSError, LostError):
-        line = Line(socket.create_connection((place.address, place.port), _SECONDS))
+        line = Line(_connection(place))
         try:
             if line.receive(_SECONDS).get("hello") == GREETING:
                 line.send(**facts.to_json())
@@ -29,3 +31,15 @@ def knock(place: Place, facts: Facts) -> None:
                     raise as_error(told["error"])
         finally:
             line.close()
+
+
+def _connection(place: Place) -> socket.socket:
+    """Node 0 may have been started a moment later."""
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        try:
+            return socket.create_connection((place.address, place.port), _SECONDS)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
