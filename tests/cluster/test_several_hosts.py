@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -196,3 +197,30 @@ def test_a_host_that_is_lost(loss: str, make_nodes: MakeNodes, tmp_path: Path) -
     assert first.code == 3, first.text
     assert "node 1 (node2)" in first.text
     nodes.hosts.wait_quiet()
+
+
+def losses(workspace: Path) -> list[float]:
+    """Of the newest run, iteration by iteration."""
+    found = {}
+    for file in workspace.glob("*/*/*/logs/*/rank-*/metrics.jsonl"):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        found.update({row["iteration"]: row["loss"] for row in rows if row["loss"] is not None})
+    return [found[iteration] for iteration in sorted(found)]
+
+
+@pytest.mark.parametrize("count", [2])
+def test_training_is_the_same_on_several_hosts(count: int, make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """The losses are those of one host with as many ranks, and only node 0 prints a screen."""
+    words = ("run", EXAMPLE, *QUICK, "global_batch_size=4", "train_iters=3")
+    nodes = make_nodes(count)
+    nodes.start(*words, "--nproc", "1", NODES_WAIT_SECONDS="120")
+    ended = nodes.end()
+    assert [one.code for one in ended] == [0] * count, "".join(one.text for one in ended)
+    assert all("ended       well" in one.out for one in ended[1:])
+    alone = tmp_path / "alone"
+    one = Nodes(nodes.hosts, alone)
+    one.start(*words, "--nproc", str(count), only=(0,), NNODES="1", MASTER_ADDR="")
+    (done,) = one.end()
+    assert done.code == 0, done.text
+    assert len(losses(alone)) == 3
+    assert losses(nodes.workspace) == pytest.approx(losses(alone), rel=1e-6)
