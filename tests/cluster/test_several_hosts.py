@@ -208,7 +208,7 @@ def losses(workspace: Path) -> list[float]:
     return [found[iteration] for iteration in sorted(found)]
 
 
-@pytest.mark.parametrize("count", [2])
+@pytest.mark.parametrize("count", [2, 4])
 def test_training_is_the_same_on_several_hosts(count: int, make_nodes: MakeNodes, tmp_path: Path) -> None:
     """The losses are those of one host with as many ranks, and only node 0 prints a screen."""
     words = ("run", EXAMPLE, *QUICK, "global_batch_size=4", "train_iters=3")
