@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import golden
 from tests.cluster.several import Nodes, Said
 from tests.e2e.support import EXAMPLE, QUICK, wait_until
 from tests.testbed.hosts import Hosts
@@ -34,6 +35,11 @@ for step in range(10000):
     distributed.all_reduce(torch.ones(4))
     time.sleep(0.01)
 """
+
+VARIES = {
+    r"\[W[^\]\n]*\] \[c10d\][^\n]*": "<a warning of torch>",
+    r"its connection broke: [^\n]*": "it closed the connection",
+}
 
 MakeNodes = Callable[[int], Nodes]
 
@@ -182,6 +188,7 @@ def test_a_rank_that_fails_ends_all_nodes(make_nodes: MakeNodes, tmp_path: Path)
     assert "node2" in first.out
     assert "node 0 tells why" in second.out
     assert "error: " not in second.text
+    golden.check(first.out[first.out.index("error: ") :], "host-rank-raises", replace=VARIES)
 
 
 @pytest.mark.parametrize("loss", ["crash", "cut"])
@@ -196,6 +203,7 @@ def test_a_host_that_is_lost(loss: str, make_nodes: MakeNodes, tmp_path: Path) -
     assert time.monotonic() - since < 30
     assert first.code == 3, first.text
     assert "node 1 (node2)" in first.text
+    golden.check(first.text[first.text.index("error: ") :], f"host-lost-{loss}", replace=VARIES)
     nodes.hosts.wait_quiet()
 
 
