@@ -142,9 +142,9 @@ def test_a_shells_words_are_bools(tmp_path: Path, text: str, wanted: bool) -> No
     assert coerce(flag, leaf_of(tmp_path, "${X}${Y:}", {"X": text})) is wanted
 
 
-@pytest.mark.parametrize("text", ["1", "off", "yes", "'true'"])
+@pytest.mark.parametrize("text", ["2", "off", "yes", "'true'"])
 def test_a_files_words_are_not(tmp_path: Path, text: str) -> None:
-    """What stands in a file is a bool only as true or false."""
+    """What stands in a file is a bool only as true or false, or as the numbers 1 and 0."""
     with pytest.raises(ConfigError, match="`x` takes true or false"):
         coerce(Parameter(name="x", type="bool"), leaf_of(tmp_path, text))
 

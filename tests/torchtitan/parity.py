@@ -245,6 +245,9 @@ class Recorder:
 
     def notice(self, topic: str, text: str) -> None: ...
 
+    def should_stop(self, iteration: int, store: object) -> bool:
+        return False
+
 
 def transformers(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     """Train with nothing but PyTorch and transformers' Llama; returns the rows of all steps."""

@@ -8,10 +8,14 @@ import signal
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import TypeAlias
 
 from primus_core import linux
 from primus_core.errors import DependencyError
 from primus_core.plan import Process
+
+Child: TypeAlias = "subprocess.Popen[bytes]"
+"""A process that we started."""
 
 
 def start(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any
 from primus_core.plan import Process
 from primus_core.planning.hosts import Host
 from primus_core.submit.lines import Lines
-from primus_core.submit.processes import start
+from primus_core.submit.processes import Child, start
 from primus_launchers.ssh.wire import line
 
 REMOTE = "primus_launchers.ssh.remote"
@@ -42,7 +41,7 @@ class Connection:
 
     def __init__(self, host: Host, argv: tuple[str, ...], env: Mapping[str, str]) -> None:
         self.host = host
-        self.child: subprocess.Popen[bytes] = start(Process(argv=argv), env, talks=True)
+        self.child: Child = start(Process(argv=argv), env, talks=True)
         self.lines = {"out": Lines(), "err": Lines()}
         self.heard = time.monotonic()
         self.said: deque[str] = deque(maxlen=_KEPT)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from primus_core import linux
 from primus_core.errors import PrimusError
 from primus_core.log.events import encode
 from primus_core.plan import Process
-from primus_core.submit.processes import descendants, kill, signal_group, start
+from primus_core.submit.processes import Child, descendants, kill, signal_group, start
 from primus_launchers.ssh import checks, meeting
 from primus_launchers.ssh.inbox import Inbox
 from primus_launchers.ssh.wire import BEATS, KIND
@@ -46,7 +45,7 @@ class Remote:
         self._inbox, self._request = inbox, request
         self._lost_seconds = float(request["lost_seconds"])
         self._listening: socket.socket | None = None
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._deadline: float | None = None
 
     def run(self) -> int:
