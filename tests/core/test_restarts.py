@@ -66,6 +66,7 @@ def drive(tmp_path: Path, made: RunPlan, fails: dict[str, int]) -> subprocess.Po
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("restarts", "fails", "code", "starts"),
     [

@@ -157,6 +157,7 @@ def test_transformers_trains_alike(runs: Runs) -> None:
     check_alike(runs.megatron("megatron-1-", {}).rows(), rows)
 
 
+@pytest.mark.slow
 def test_every_alignment_is_needed(runs: Runs) -> None:
     """With all of them the first steps are those of the long run; with one less, something differs at once."""
     undone = runs.undone()
@@ -176,6 +177,7 @@ def test_megatron_must_count_tokens_where_they_are_masked(runs: Runs) -> None:
     assert theirs[0]["grad_norm"] != pytest.approx(ours[0]["grad_norm"], rel=10 * GRAD_NORM)
 
 
+@pytest.mark.slow
 def test_both_back_ends_compute_alike_in_bfloat16(runs: Runs) -> None:
     """Half precision rounds coarser, at different places, and no more."""
     theirs = runs.megatron("megatron-bf16", {"bf16": True, "train_iters": FIRST, "eval_iters": 0}).rows()

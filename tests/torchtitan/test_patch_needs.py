@@ -84,6 +84,7 @@ def test_each_patch_has_a_probe() -> None:
     assert set(PROBES) == {spec.id for spec in all_patches()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch", PROBES)
 def test_a_patch_is_needed(patch: str, attempt: Attempt) -> None:
     """With all patches the probe passes; without this one it shows the fault that the patch is for."""
