@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.cli.main import main
 from primus_core.errors import ConfigError, ErrorGroup
 from primus_core.planning.hosts import Host, hosts_of_file, hosts_of_words
 
@@ -67,3 +68,20 @@ def test_hosts_for_another_launcher_are_refused(tmp_path: Path, launcher: list[s
     assert ended.returncode == 2
     assert "--hosts is for the launcher ssh" in ended.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_program_is_not_started_over_ssh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--hosts beside --script would be ignored: it is refused."""
+    (tmp_path / "one.py").touch()
+    assert main(["direct", "--hosts", "a", "--script", str(tmp_path / "one.py")]) == 2
+    assert "--script runs on this host" in capsys.readouterr().err
+
+
+def test_one_rank_is_not_started_on_two_nodes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--single beside NNODES would be a run for each node: it is refused."""
+    for name, value in (("NNODES", "2"), ("NODE_RANK", "0"), ("MASTER_ADDR", "node1")):
+        monkeypatch.setenv(name, value)
+    assert main(["run", str(EXAMPLE), "--single", "--dry-run"]) == 2
+    assert "NNODES is 2" in capsys.readouterr().err

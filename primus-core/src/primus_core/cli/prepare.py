@@ -13,7 +13,7 @@ from primus_core import discovery
 from primus_core.cli.launchoptions import asked_env, kept_references
 from primus_core.cli.masking import masking
 from primus_core.errors import ConfigError, raise_all
-from primus_core.experiment import Experiment, Leaf
+from primus_core.experiment import Experiment, Leaf, Value
 from primus_core.hooks import HostPlugins
 from primus_core.nodes.place import Place, place_of
 from primus_core.outcome import Finding
@@ -161,9 +161,22 @@ def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: di
 
 def _place(experiment: Experiment, request: Request) -> Place | None:
     """Which of several nodes this is; other launchers than `direct` start all of them themselves."""
-    if request.launcher != "direct":
+    if request.launcher not in ("direct", "single"):
         return None
-    return place_of(planned_env(experiment, request), launcher_options(experiment, "direct"))
+    return place_for(request.launcher, planned_env(experiment, request), launcher_options(experiment, "direct"))
+
+
+def place_for(launcher: str, env: Mapping[str, str], options: Mapping[str, Value]) -> Place | None:
+    """Which of several nodes this is, by the environment and the section ``direct:``.
+
+    Raises:
+        ConfigError: it is none, or there are several and the launcher starts one.
+    """
+    place = place_of(env, options)
+    if place is not None and launcher == "single":
+        why = f"NNODES is {place.nodes}, and the launcher 'single' starts one rank on one node"
+        raise ConfigError("one rank on several nodes", why=why, remedy="unset NNODES, or take the launcher direct")
+    return place
 
 
 def _hosts(args: argparse.Namespace, experiment: Experiment, request: Request) -> tuple[str, ...]:

@@ -10,13 +10,12 @@ from primus_core import discovery
 from primus_core.cli.launching import patched, with_launcher_file
 from primus_core.cli.launchoptions import kept_references
 from primus_core.cli.output import say
-from primus_core.cli.prepare import Prepared, launcher_defaults, make_request
+from primus_core.cli.prepare import Prepared, launcher_defaults, make_request, place_for
 from primus_core.cli.run import commands_of, headline, start, warn
 from primus_core.codec import to_json
-from primus_core.errors import ExitCode, RunError, raise_all
+from primus_core.errors import ConfigError, ExitCode, RunError, raise_all
 from primus_core.files import write_atomic
 from primus_core.hooks import load_host
-from primus_core.nodes.place import place_of
 from primus_core.outcome import Where
 from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.launcheroptions import typed_options
@@ -68,7 +67,14 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
     request = make_request(args, shell, plugins)
     hosts = load_host(plugins, backend=None, launcher=request.launcher, preflight=not args.skip_preflight)
     options = typed_options("direct", launcher_defaults(args, shell, request.launcher).get("direct", {}))
-    place = place_of({**shell, **request.env}, options) if request.launcher == "direct" else None
+    if args.hosts is not None or args.hostfile is not None or request.launcher == "ssh":
+        raise ConfigError(
+            "--script runs on this host, or on one of several that are started one by one",
+            why="the launcher ssh starts experiments",
+            remedy="leave --hosts, --hostfile and --launcher out; NNODES and NODE_RANK say which node this is",
+        )
+    own = request.launcher in ("direct", "single")
+    place = place_for(request.launcher, {**shell, **request.env}, options) if own else None
     plan = script_plan(
         args.script,
         words,
