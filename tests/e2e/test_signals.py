@@ -35,7 +35,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Losses
         if framework not in known:
             folder = tmp_path_factory.mktemp(framework)
             with start(folder / "w", folder, *words(framework, 10)) as process:
-                out, _ = process.communicate(timeout=200)
+                out, _ = process.communicate(timeout=300)
             assert process.returncode == 0, out
             known[framework] = losses(folder / "w")
         return known[framework]
@@ -100,14 +100,14 @@ def test_a_stopped_run_saves_and_goes_on_with_the_losses_of_an_unbroken_one(
 ) -> None:
     """The signal comes in a step or in a save: exit 0, a checkpoint of the last iteration, a marker, nothing lost."""
     wanted = unbroken(framework)
-    options = words(framework, 3 if when == "save" else 1000)
+    options = words(framework, 8 if when == "save" else 1000)
     with running(workspace, tmp_path, *options) as process:
         if when == "save":
             wait_until(lambda: is_saving(workspace), "a save")
         else:
             wait_for_iteration(workspace, 3)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=150)
     assert process.returncode == 0, out
     golden.check(screen(out), f"stop-{number.name.lower()}-{framework}", replace=FIGURES)
     last, ended = max(losses(workspace)), report(workspace)
@@ -116,7 +116,7 @@ def test_a_stopped_run_saves_and_goes_on_with_the_losses_of_an_unbroken_one(
     marker = json.loads((workspace / FOLDER / "runs/latest/requeue.json").read_text())
     assert (marker["signal"], marker["iteration"]) == (number.name, last)
     assert marker["checkpoint"].endswith(str(last))
-    again = primus("run", EXAMPLE, *options, "auto_continue_train=true", timeout=200)
+    again = primus("run", EXAMPLE, *options, "auto_continue_train=true", timeout=300)
     assert again.returncode == 0, again.stdout + again.stderr
     assert f"resume      from {marker['checkpoint']}" in again.stdout
     assert losses(workspace) == wanted
@@ -131,7 +131,7 @@ def test_a_killed_rank_is_started_again_from_the_last_checkpoint(
     with running(workspace, tmp_path, *words(framework, 10), "max_restarts=1") as process:
         wait_for_iteration(workspace, 13)
         os.kill(trainer(workspace, 1), signal.SIGKILL)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=250)
     assert process.returncode == 0, out
     golden.check(screen(out), f"restart-{framework}", replace=FIGURES)
     assert losses(workspace) == wanted
@@ -152,7 +152,7 @@ def test_a_run_that_fails_too_often_fails(workspace: Path, tmp_path: Path) -> No
         os.kill(trainer(workspace, 1), signal.SIGKILL)
         wait_until(lambda: [row for row in rows(workspace) if row["iteration"] == 1][1:], "the second start")
         os.kill(trainer(workspace, 0), signal.SIGKILL)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=150)
     assert process.returncode == 3, out
     golden.check(screen(out), "restart-in-vain", replace=FIGURES)
 
@@ -176,7 +176,7 @@ def test_ctrl_c_ends_a_run_and_a_second_one_ends_it_at_once(workspace: Path, tmp
             while "SIGINT" not in early[-1]:
                 early.append(process.stdout.readline())
             process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=150)
     assert process.returncode == 130, out
     golden.check(screen(("".join(early) if times == 2 else "") + out), f"ctrl-c-{times}", replace=FIGURES)
     assert not (workspace / FOLDER / "runs/latest/requeue.json").exists()
@@ -190,7 +190,7 @@ def test_what_starts_the_ranks_is_killed_and_leaves_no_orphan(workspace: Path, t
         torchrun = next(pid for pid, command, _ in processes(workspace) if "primus_launchers.torchrun" in command)
         os.kill(process.pid if victim == "primus" else torchrun, signal.SIGKILL)
         no_process_left(workspace)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=150)
     assert process.returncode == (-signal.SIGKILL if victim == "primus" else 3), out
     if victim == "torchrun":
         golden.check(screen(out), "killed-torchrun", replace={**FIGURES, r"rank-\d/": "rank-<N>/"})
