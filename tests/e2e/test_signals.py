@@ -56,13 +56,15 @@ def running(workspace: Path, tmp_path: Path, *options: str) -> Iterator[subproce
 
 
 def screen(out: str) -> str:
-    """Without what differs: preparation, how far the training was, what ranks say that lost another."""
-    leave = re.compile(r"iteration |data |tokenizing|patches |validation |error, rank \d+: RuntimeError|    ")
+    """Without what differs or comes when it may: preparation, progress, the word on a stop, what ranks say."""
+    leave = re.compile(r"iteration |stop  |data |tokenizing|patches |validation |error, rank \d+: RuntimeError|    ")
     kept = [line for line in out.splitlines() if not leave.match(line)]
     return "\n".join(kept)
 
 
 FIGURES = {
+    r"interrupted .*, by": "interrupted <WHERE>, by",
+    r"killed \d+ process\w*": "killed <N> processes",
     r"\biteration \d+": "iteration <N>",
     r"\bloss \d\.\d+": "loss <LOSS>",
     r"(iter_|step-)\d+": r"\g<1><N>",
@@ -109,6 +111,7 @@ def test_a_stopped_run_saves_and_goes_on_with_the_losses_of_an_unbroken_one(
         process.send_signal(number)
         out, _ = process.communicate(timeout=150)
     assert process.returncode == 0, out
+    assert f"stop        {number.name}: the run ends after iteration" in out
     golden.check(screen(out), f"stop-{number.name.lower()}-{framework}", replace=FIGURES)
     last, ended = max(losses(workspace)), report(workspace)
     assert last < 60
