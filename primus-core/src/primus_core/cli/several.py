@@ -53,13 +53,14 @@ def _lead(prepared: Prepared, place: Place, env: Mapping[str, str], console: Sho
 
 
 def _follow(prepared: Prepared, place: Place, console: Shows | None, *, silent: bool) -> int:
-    with Guest(place, _facts(prepared.plan, place), _say) as guest:
+    facts = _facts(prepared.plan, place)
+    with Guest(place, facts, _say) as guest:
         run_id, digest = guest.told()
         path = RunDir(Path(prepared.plan.run_dir).parent / run_id).plan
         seen = _appears(path, digest)
         guest.ready(seen)
         if not seen:
-            raise not_shared(f"node {place.rank} ({socket.gethostname()})", str(path))
+            raise not_shared(facts.name, str(path))
         plan = from_json(RunPlan, path.read_text(encoding="utf-8"), source=str(path))
         say(headline(plan))
         code = submit_plan(_at(prepared, plan, place), console, silent=silent, peers=guest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -66,7 +65,3 @@ def _pairs(leader: Facts, guest: Facts) -> Iterator[tuple[str, object, object]]:
     yield "Python", leader.python, guest.python
     for name in sorted({*leader.versions, *guest.versions}):
         yield name, leader.versions.get(name, "not installed"), guest.versions.get(name, "not installed")
-
-
-def own_host() -> str:
-    return socket.gethostname()

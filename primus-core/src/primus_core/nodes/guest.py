@@ -62,7 +62,7 @@ class Guest:
 
     def ready(self, sees_plan: bool) -> None:
         """Answer whether this node sees the plan."""
-        self._sent.send(ready=sees_plan, seen=sees_plan)
+        self._sent.send(ready=sees_plan)
 
     def begin(self) -> None:
         """Wait for the start."""
@@ -105,8 +105,7 @@ class Guest:
             except TimeoutError:
                 continue
             except LostError as lost:
-                why = f"{lost}" if str(lost) else "its connection ended"
-                raise RunError("node 0 was lost", where=self._where, why=why, remedy="see what it says") from None
+                raise RunError("node 0 was lost", where=self._where, why=str(lost), remedy="see what it says") from None
             if "error" in message:
                 raise as_error(message["error"])
             return message
