@@ -514,7 +514,7 @@ def test_readme_shows_real_output(config: Config, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(ROOT)
     section = (ROOT / "README.md").read_text().partition("## Know what a file means\n\n```\n")[2].partition("```")[0]
     shown = [part.partition("\n")[::2] for part in section.split("$ primus config ")[1:]]
-    assert len(shown) == 3
+    assert len(shown) == 2
     for command, output in shown:
         words, _, wanted = command.partition(" | grep ")
         lines = config(*shlex.split(words)).out.splitlines()

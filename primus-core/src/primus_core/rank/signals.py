@@ -82,7 +82,8 @@ class Forwarder:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        if number in (*_ENDING, *self._patience.stop) and self._is_repeat(number):
+        repeat = self._is_repeat(signal.SIGTERM if number in AS_TERM else number)
+        if repeat and number in (*_ENDING, *self._patience.stop):
             return
         if number in self._patience.stop and self.told_to_end is None and not self._failed():
             if self.told_to_stop is None:
