@@ -2,9 +2,10 @@
 
 Trains the example's model on generated data twice in each round, under the same torchrun: through Primus' rank runtime
 and by a bare script that makes the same call of the library on the same plan. The two take turns of a few steps, so
-that both meet the same machine. Compared are the step times that the library itself records (the median over a run,
-without the first ten steps), and the CPU time of a run of one step. Prints each round and the median of the ratios;
-exits 1 when a figure is over its budget, 2 when a run failed, with what it said.
+that both meet the same machine. Compared are the step times that the library itself records: the median of a turn with
+the medians of the other's turns before and after it, so that a machine that is slow for a minute slows both sides of a
+ratio. And the CPU time of a run of one step. Prints each round and the median of the ratios of all turns; exits 1 when
+a figure is over its budget, 2 when a run failed, with what it said.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ STEP_BUDGET = 1.02
 """Largest ratio of step times."""
 START_BUDGET = 0.4
 """Largest difference in CPU seconds of a rank, up to the end of its first step."""
-_WARM_UP = 10
-_LEAST = 10
-"""Steps that a median is taken of."""
+_WARM_UP = 1
+"""Turns that are not looked at."""
 _ELAPSED = re.compile(r"elapsed time per iteration \(ms\): ([\d.]+)")
 
 
@@ -94,8 +94,8 @@ class Benchmark(NamedTuple):
             raise Failed(f"no plan could be made\n{done.stdout}{done.stderr}")
         return path
 
-    def compare(self, steps: int, first: str) -> tuple[float, float]:
-        """Median step time in ms through Primus and bare; `first` begins."""
+    def compare(self, steps: int, first: str) -> list[float]:
+        """Ratios of step times, through Primus to bare, of neighbouring turns; `first` begins."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with (
@@ -103,7 +103,7 @@ class Benchmark(NamedTuple):
                 self.training(folder / "bare", steps, through_primus=False) as bare,
             ):
                 take_turns(*((primus, bare) if first == "primus" else (bare, primus)), steps)
-                return median(primus), median(bare)
+                return neighbours(medians(primus), medians(bare), primus_first=first == "primus")
 
     def start(self, first: str) -> float:
         """CPU seconds of a rank that Primus adds to a run of one step."""
@@ -122,23 +122,31 @@ def environment() -> dict[str, str]:
     return {**kept, "OMP_NUM_THREADS": "1"}
 
 
-def median(training: Training) -> float:
-    measured = training.measured(_WARM_UP)
-    if len(measured) < _LEAST:
-        raise Failed(f"{len(measured)} steps were recorded after the first {_WARM_UP}; give more --steps")
-    return statistics.median(measured)
+def medians(training: Training) -> list[float]:
+    """Of the steps of each turn, in ms."""
+    turns = training.turns()[_WARM_UP:]
+    if len(turns) < 2 or not all(turns):
+        raise Failed("too few steps were recorded; give more --steps")
+    return [statistics.median(turn) for turn in turns]
+
+
+def neighbours(primus: list[float], bare: list[float], *, primus_first: bool) -> list[float]:
+    """The ratio of each turn to the next one of the other side."""
+    later = (primus, bare[1:]) if not primus_first else (primus[1:], bare)
+    return [one / other for pair in ((primus, bare), later) for one, other in zip(*pair, strict=False)]
 
 
 def measure(benchmark: Benchmark, steps: int, rounds: int) -> int:
-    ratios, added = [], []
+    ratios: list[float] = []
+    added: list[float] = []
     for number in range(rounds):
         first = ("primus", "bare")[number % 2]
-        through, bare = benchmark.compare(steps, first)
-        ratios.append(through / bare)
+        found = benchmark.compare(steps, first)
+        ratios += found
         added.append(benchmark.start(first))
         print(
-            f"round {number + 1}: {through:8.1f} ms through Primus  {bare:8.1f} ms bare  ratio {ratios[-1]:.4f}  "
-            f"start {added[-1]:+.2f} s",
+            f"round {number + 1}: {len(found)} ratios of step times, median {statistics.median(found):.4f}, "
+            f"{min(found):.2f} to {max(found):.2f}  start {added[-1]:+.2f} s",
             flush=True,
         )
     ratio, start = statistics.median(ratios), statistics.median(added)
@@ -150,7 +158,7 @@ def measure(benchmark: Benchmark, steps: int, rounds: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("backend", choices=sorted(BACKENDS))
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=2)
     args = parser.parse_args()

@@ -38,7 +38,7 @@ class Training:
     def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str], times: Times) -> None:
         self._folder = folder
         self._times = times
-        self._cut: set[int] = set()
+        self._turns: list[range] = []
         self._output = folder / "output.txt"
         with self._output.open("w") as file:
             self._process = subprocess.Popen(
@@ -78,13 +78,13 @@ class Training:
     def stop(self) -> None:
         """Until the next turn."""
         self._signal(signal.SIGSTOP)
-        done = self.steps()
-        self._cut |= set(range(done, done + _CUT))
+        begun = self._turns[-1].stop + _CUT if self._turns else 0
+        self._turns.append(range(begun, self.steps()))
 
-    def measured(self, warm_up: int) -> list[float]:
-        """Step times in ms, without the first ones and those that a stop has cut."""
+    def turns(self) -> list[list[float]]:
+        """Step times of each turn in ms, without those that a stop has cut."""
         times = self._times(self._folder)
-        return [value for index, value in enumerate(times) if index >= warm_up and index not in self._cut]
+        return [times[turn.start : turn.stop] for turn in self._turns]
 
     def finish(self) -> float:
         """CPU seconds of the whole run, once it has ended.

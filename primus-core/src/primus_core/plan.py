@@ -182,6 +182,15 @@ class Task:
 
 
 @frozen(kw_only=True)
+class Mount:
+    """A file or folder of the submitting host that the run needs; a container has it under the same path."""
+
+    path: str
+    """Absolute."""
+    writable: bool = False
+
+
+@frozen(kw_only=True)
 class Job:
     """What a launcher starts: the same command on each rank of each node."""
 
@@ -199,6 +208,16 @@ class Job:
     log_dir: str = ""
     options: Mapping[str, Value] = field(factory=dict)
     """The launcher's section of the experiment, and ``master_addr``/``master_port`` where the environment set them."""
+    sections: Mapping[str, Mapping[str, Value]] = field(factory=dict)
+    """The sections of all launchers, for one that starts another inside: a scheduler, a container."""
+    inside: str = "direct"
+    """What starts the ranks on each node where the launcher only reaches the nodes: ``direct`` or ``container``."""
+    accelerator: Accelerator = "cpu"
+    run_dir: str = ""
+    secrets: tuple[str, ...] = ()
+    """Names of variables that the ranks inherit, and whose values are in no argument and no file."""
+    mounts: tuple[Mount, ...] = ()
+    """What of this host's files the run reads and writes."""
 
 
 @frozen(kw_only=True)
@@ -221,9 +240,15 @@ class Submission:
     files: Mapping[str, str] = field(factory=dict)
     """Files to write under the run's ``submission/`` folder, by relative name."""
     detached: bool = False
+    """The process hands the run to a scheduler and ends before it."""
     handle_pattern: str = ""
+    """Regular expression whose first group is the scheduler's name for the run, in what the process prints."""
     status_argv: tuple[str, ...] = ()
+    """Command that tells how a detached run stands; ``{handle}`` in a word stands for the scheduler's name for it."""
     cancel_argv: tuple[str, ...] = ()
+    """Command that ends a detached run; ``{handle}`` as in ``status_argv``."""
+    carries_code: bool = False
+    """The ranks run where Primus is not installed: core puts a copy of it into ``submission/code``."""
 
 
 @frozen(kw_only=True)
