@@ -219,3 +219,8 @@ def test_a_dump_keeps_what_a_shell_wrote(tmp_path: Path) -> None:
     }
     assert values(first) == values(again) == wanted
     assert again.modules["pre_trainer"].params["y"].text == "1E5"
+
+
+def test_a_reference_written_with_escapes_is_one(tmp_path: Path) -> None:
+    """In double quotes `\\x24` is a dollar sign, and what follows is a reference like any other."""
+    assert leaf_of(tmp_path, '"\\x24{WORD}"').value == "word"

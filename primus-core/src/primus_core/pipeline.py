@@ -134,7 +134,7 @@ class _Judge:
         """The translation, and the target with its number of nodes, which may follow from the layout."""
         if self.scope.nodes is not None:
             return target, self._try(lambda: self._translation(target))
-        guess = evolve(target, nodes=nodes_for(layout_asked(typed_params(self.module.params)), target.ranks_per_node))
+        guess = evolve(target, nodes=nodes_for(layout_asked(self.module.params), target.ranks_per_node))
         translation = self._try(lambda: self._translation(guess))
         nodes = nodes_for(translation.layout, target.ranks_per_node) if translation else guess.nodes
         if nodes == guess.nodes:

@@ -126,8 +126,8 @@ LIMITS = (
 def out_of_limits(asked: Asked) -> Iterator[ConfigError]:
     """One error for each parameter with a number that it may not have."""
     for limit in LIMITS:
-        for name in limit.names:
-            wrong = [number for number in _numbers(asked.values.get(name)) if not limit.allows(number)]
+        for name in filter(asked.values.__contains__, limit.names):
+            wrong = [number for number in _numbers(asked.values[name]) if not limit.allows(number)]
             if wrong:
                 yield ConfigError(
                     f"`{asked.paths[name]}` is {wrong[0]}",

@@ -21,7 +21,7 @@ from primus_backend_megatron.patch_plan import plan_patches
 from primus_core.errors import raise_all
 from primus_core.experiment import Experiment, Module
 from primus_core.plan import Target, Translation
-from primus_core.planning.settings import core_schema, core_settings
+from primus_core.planning.settings import core_schema, core_setting
 
 _STEPS = (
     adjust_data,
@@ -68,7 +68,6 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
     schema = schema_for(target.library_version)
     asked = asking.read(module.params, schema, core_schema().parameters)
     raise_all([*asked.errors, *out_of_limits(asked), *wrong_split(asked), *missing(asked, experiment, module)])
-    settings = core_settings(module)
     return Draft(
         asked=asked,
         schema=schema,
@@ -76,6 +75,6 @@ def _draft(experiment: Experiment, module: Module, target: Target) -> Draft:
         workspace=experiment.workspace,
         folder=experiment.folder,
         exp_name=experiment.exp_name,
-        auto_continue=settings["auto_continue_train"] is True,
-        aligned=settings["semantics"] == "aligned",
+        auto_continue=core_setting(module, "auto_continue_train") is True,
+        aligned=core_setting(module, "semantics") == "aligned",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -52,6 +53,8 @@ options:
 exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or configuration, 3 the run failed,
             128 + number of the signal that ended it"""
 
+_GARBAGE = 50_000
+"""Objects that may be made between two looks for garbage; Python's own number is 700."""
 _OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 
 
@@ -59,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     if argv is None:
         use_utf8()
+        collect_seldom()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _dispatch(arguments)
@@ -66,6 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a screen
         return _fail(error, arguments, debug="--debug" in arguments or _log_level() == "DEBUG")
+
+
+def collect_seldom() -> None:
+    """Let Python look for garbage in cycles less often: reading an experiment makes thousands of objects that stay."""
+    gc.set_threshold(_GARBAGE)
 
 
 def _fail(error: Exception, arguments: Sequence[str], *, debug: bool) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import TypeVar
 
-from pluggy import HookImpl, HookimplOpts, PluginManager, PluginValidationError
+from pluggy import HookImpl, HookimplOpts, HookspecOpts, PluginManager, PluginValidationError
 
 from primus_core.contract.markers import PROJECT
 from primus_core.discovery import Group, PluginInfo, load
@@ -26,6 +26,9 @@ class _Manager(PluginManager):
         if isinstance(plugin, ModuleType) and not hasattr(vars(plugin).get(name), f"{PROJECT}_impl"):
             return None
         return super().parse_hookimpl_opts(plugin, name)
+
+    def parse_hookspec_opts(self, module_or_class: ModuleType | type, name: str) -> HookspecOpts | None:
+        return None if name.startswith("_") else super().parse_hookspec_opts(module_or_class, name)
 
 
 class Registry:

@@ -38,12 +38,19 @@ def _fates(module: Module, translation: Translation, core_names: Collection[str]
         "adjusted": {row.path for row in translation.adjusted},
         "unused": {row.path for row in translation.unused},
     }
-    for key, leaf in sorted(module.params.items()):
-        names = _with_groups(key)
+    once = _in_one_only(*fates.values())
+    for key in sorted(key for key in module.params if key not in once or "." in key):
+        leaf, names = module.params[key], _with_groups(key)
         found = [fate for fate, paths in fates.items() if not paths.isdisjoint(names)]
         nothing_asked = leaf.value == {} or leaf.origin.layer == "default" or not names.isdisjoint(core_names)
         if len(found) > 1 or not (found or nothing_asked):
             yield f"`{key}` ({leaf.origin}) is {' and '.join(found) or 'neither mapped, adjusted nor unused'}"
+
+
+def _in_one_only(*sets: set[str]) -> set[str]:
+    """What is in exactly one of three sets."""
+    one, two, three = sets
+    return (one ^ two ^ three) - (one & two & three)
 
 
 def _contradictions(translation: Translation) -> Iterator[str]:
@@ -65,7 +72,7 @@ def _changed(module: Module, translation: Translation) -> Iterator[str]:
     """Parameters that are said to be mapped, and are not what was set."""
     rows = {row.path: row for row in translation.mapping}
     for key, leaf in module.params.items():
-        for row in filter(None, map(rows.get, _with_groups(key))):
+        for row in filter(None, map(rows.get, _with_groups(key) if "." in key else (key,))):
             told = _entry(row, key)
             if not _is_typed(told, leaf):
                 yield f"`{key}` is {leaf.value!r} ({leaf.origin}), and is mapped as {told!r}"

@@ -54,12 +54,12 @@ def coerce(parameter: Parameter, leaf: Leaf) -> Value:
         value = _convert(parameter.type, leaf.value, leaf.text)
     except _MismatchError:
         raise wrong_type(parameter, leaf) from None
-    for number in _floats(value):
+    for number in _floats(value) if isinstance(value, (float, list, dict)) else ():
         if not math.isfinite(number):
             raise not_finite(parameter, leaf, number)
-    wrong = [item for item in _items(value) if parameter.choices and item not in parameter.choices]
-    if wrong:
-        raise no_choice(parameter, leaf, wrong[0])
+    for item in _items(value) if parameter.choices else ():
+        if item not in parameter.choices:
+            raise no_choice(parameter, leaf, item)
     return value
 
 

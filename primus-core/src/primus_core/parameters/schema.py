@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
 from attrs import field, frozen
@@ -38,8 +39,8 @@ class Schema:
     version: str
     parameters: Mapping[str, Parameter] = field(factory=dict)
 
-    @property
-    def defaults(self) -> dict[str, Value]:
+    @cached_property
+    def defaults(self) -> Mapping[str, Value]:
         """The library's own value of each parameter."""
         return {name: parameter.default for name, parameter in self.parameters.items()}
 
@@ -67,9 +68,9 @@ def load_schema(
     rows = content["parameters"]
     rows.update({name: {**rows[name], **change} for name, change in (changes or {}).items()})
     rows.update(added or {})
-    for name, row in rows.items():
-        if row.get("type") not in _TYPES:
-            raise ValueError(f"parameter {name}: unknown type {row.get('type')!r}")
+    if not _TYPES.issuperset(row.get("type") for row in rows.values()):
+        name, kind = next((name, row.get("type")) for name, row in rows.items() if row.get("type") not in _TYPES)
+        raise ValueError(f"parameter {name}: unknown type {kind!r}")
     return Schema(library=content["library"], version=content["version"], parameters=Rows(rows, _parameter))
 
 

@@ -7,8 +7,18 @@ from collections.abc import Mapping
 
 from primus_core.experiment import Leaf
 from primus_core.plan import Layout
+from primus_core.planning.portable import typed_params
 
 _MOST_NODES = 4096
+_SIZES = (
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+    "context_parallel_size",
+    "expert_model_parallel_size",
+    "expert_tensor_parallel_size",
+    "micro_batch_size",
+    "global_batch_size",
+)
 
 
 def nodes_for(layout: Layout, ranks_per_node: int) -> int:
@@ -29,6 +39,7 @@ def nodes_for(layout: Layout, ranks_per_node: int) -> int:
 
 def layout_asked(params: Mapping[str, Leaf]) -> Layout:
     """The layout as far as portable names tell it, before any translation; a back end may know better."""
+    params = typed_params({name: params[name] for name in _SIZES if name in params})
     tensor = _whole(params, "tensor_model_parallel_size", 1)
     batch = params.get("global_batch_size")
     return Layout(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -59,6 +60,13 @@ def above_one(native: str) -> Need:
     return Need(f"{native} > 1", met)
 
 
+@cache
+def _fingerprints(path: Path) -> Mapping[str, Sequence[str]]:
+    """Part of a package, which does not change while it is loaded."""
+    found: Mapping[str, Sequence[str]] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
 @frozen
 class Table:
     """Makes patches of rows."""
@@ -71,7 +79,7 @@ class Table:
     @classmethod
     def of(cls, folder: Path, values: Values | None) -> Table:
         """With the fingerprints that lie in the folder of a back end's package."""
-        return cls(json.loads((folder / FINGERPRINTS).read_text(encoding="utf-8")), values)
+        return cls(_fingerprints(folder / FINGERPRINTS), values)
 
     def specs(self, rows: Iterable[Row]) -> list[PatchSpec]:
         """The patches of those rows that are needed."""

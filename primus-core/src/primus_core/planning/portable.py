@@ -44,6 +44,7 @@ def _typed(parameter: Parameter, leaf: Leaf) -> Leaf:
     if not (leaf.variables or isinstance(leaf.value, str) or parameter.type == "bool"):
         return leaf
     try:
-        return evolve(leaf, value=coerce(parameter, leaf))
+        value = coerce(parameter, leaf)
     except ConfigError:
         return leaf
+    return leaf if type(value) is type(leaf.value) else evolve(leaf, value=value)

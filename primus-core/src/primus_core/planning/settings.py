@@ -8,7 +8,7 @@ from pathlib import Path
 
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Leaf, Module, Value
-from primus_core.parameters import Schema, check, load_schema, owner_of
+from primus_core.parameters import Schema, check, coerce, load_schema, owner_of
 from primus_core.plan import Settings
 
 _SMALLEST = {"log_max_bytes": 0, "log_backups": 0, "keep_last_checkpoints": 1, "keep_every_checkpoint": 1}
@@ -31,8 +31,15 @@ def core_settings(module: Module) -> Settings:
     own: Mapping[str, Leaf] = {key: leaf for key, leaf in module.params.items() if owner_of(key, schema.parameters)}
     values, errors = check(own, schema)
     raise_all([*errors, *_too_small(values, own)])
-    defaults = {name: parameter.default for name, parameter in schema.parameters.items()}
-    return Settings(values={**defaults, **values})
+    return Settings(values={**schema.defaults, **values})
+
+
+def core_setting(module: Module, name: str) -> Value:
+    """One of them, which is no map, where `core_settings` has found nothing wrong."""
+    parameter, leaf = core_schema().parameters[name], module.params.get(name)
+    if leaf is None or (leaf.value is None and not parameter.nullable):
+        return parameter.default
+    return coerce(parameter, leaf)
 
 
 def _too_small(values: Mapping[str, Value], own: Mapping[str, Leaf]) -> Iterator[ConfigError]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from attrs import evolve, frozen
 
@@ -25,7 +26,7 @@ class File:
     name: str
     """As the user would name it."""
 
-    @property
+    @cached_property
     def identity(self) -> tuple[int, int] | str:
         """Equal for two names of one file."""
         try:
@@ -68,6 +69,8 @@ class Reader:
                 remedy="extend fewer files",
             )
         fields = load(file.path, name=file.name, layer=layer)
+        if not fields.refers:
+            return fields
         entries = {key: substitute(node, self.variables, self.errors) for key, node in fields.entries.items()}
         return evolve(fields, entries=entries)
 

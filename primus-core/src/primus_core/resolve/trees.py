@@ -62,6 +62,9 @@ def parameters(fields: Fields, layer: Layer | None, errors: list[ConfigError]) -
 
 def _add(tree: Tree, path: str, value: Branch, errors: list[ConfigError]) -> None:
     """Put a value at a dotted path of a tree that nobody else has."""
+    if path not in tree and "." not in path:
+        tree[path] = value
+        return
     *groups, last = path.split(".")
     for depth, group in enumerate(groups):
         inner = tree.setdefault(group, {})

@@ -62,7 +62,8 @@ def loads(text: str, file: str, *, layer: Layer = "file") -> Fields:
     """
     node = compose(text, file, layer)
     if isinstance(node, Fields):
-        return node
+        may_refer = "${" in text or "\\" in text  # an escape may stand for either sign
+        return node if may_refer else evolve(node, refers=False)
     if node is None or node.value is None:
         raise empty_file(file)
     raise ConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 
@@ -17,9 +18,9 @@ def read_text(path: str, name: str) -> str:
     Raises:
         ConfigError: the path is missing, unreadable or no regular file, or the content too large, empty or not UTF-8.
     """
-    content = _read_bytes(path, name)
+    content = _read_bytes(path, name).removeprefix(codecs.BOM_UTF8)
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(

@@ -65,6 +65,8 @@ class Fields:
     origin: Origin
     written: str = ""
     """As for `Items`."""
+    refers: bool = True
+    """False: no value in it refers to a variable."""
 
     @property
     def value(self) -> dict[str, Value]:
