@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import statistics
@@ -123,17 +124,22 @@ def environment() -> dict[str, str]:
 
 
 def medians(training: Training) -> list[float]:
-    """Of the steps of each turn, in ms."""
+    """Of the steps of each turn, in ms; not a number where a stop has cut all of them."""
     turns = training.turns()[_WARM_UP:]
-    if len(turns) < 2 or not all(turns):
-        raise Failed("too few steps were recorded; give more --steps")
-    return [statistics.median(turn) for turn in turns]
+    return [statistics.median(turn) if turn else math.nan for turn in turns]
 
 
 def neighbours(primus: list[float], bare: list[float], *, primus_first: bool) -> list[float]:
-    """The ratio of each turn to the next one of the other side."""
+    """The ratio of each turn to the next one of the other side.
+
+    Raises:
+        Failed: there is none.
+    """
     later = (primus, bare[1:]) if not primus_first else (primus[1:], bare)
-    return [one / other for pair in ((primus, bare), later) for one, other in zip(*pair, strict=False)]
+    ratios = [one / other for pair in ((primus, bare), later) for one, other in zip(*pair, strict=False)]
+    if found := [ratio for ratio in ratios if not math.isnan(ratio)]:
+        return found
+    raise Failed("too few steps were recorded; give more --steps")
 
 
 def measure(benchmark: Benchmark, steps: int, rounds: int) -> int:
