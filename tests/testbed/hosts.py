@@ -40,10 +40,11 @@ class Hosts:
 
     Args:
         folder: for their files.
+        more: names of further hosts.
     """
 
-    def __init__(self, count: int, folder: Path) -> None:
-        self.names = tuple(f"node{number + 1}" for number in range(count))
+    def __init__(self, count: int, folder: Path, more: Sequence[str] = ()) -> None:
+        self.names = (*(f"node{number + 1}" for number in range(count)), *more)
         self._folder = folder
         self._switch: _Namespace | None = None
         self._hosts: dict[str, _Namespace] = {}
