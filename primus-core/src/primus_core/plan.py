@@ -218,6 +218,8 @@ class Job:
     """Names of variables that the ranks inherit, and whose values are in no argument and no file."""
     mounts: tuple[Mount, ...] = ()
     """What of this host's files the run reads and writes."""
+    allocated: bool = False
+    """A scheduler has given the nodes, and this host is one of them: the launcher asks for none."""
 
 
 @frozen(kw_only=True)
@@ -244,9 +246,16 @@ class Submission:
     handle_pattern: str = ""
     """Regular expression whose first group is the scheduler's name for the run, in what the process prints."""
     status_argv: tuple[str, ...] = ()
-    """Command that tells how a detached run stands; ``{handle}`` in a word stands for the scheduler's name for it."""
+    """Command that tells how a detached run stands; ``{handle}`` in a word stands for the scheduler's name for it.
+
+    It prints one line of JSON: ``state`` (``pending``, ``running``, ``completed``, ``failed``, ``cancelled``, or
+    ``unknown`` for one that the scheduler has forgotten), ``text``, the scheduler's own words, and ``restarts``, how
+    often it started the run again.
+    """
     cancel_argv: tuple[str, ...] = ()
     """Command that ends a detached run; ``{handle}`` as in ``status_argv``."""
+    requeue_argv: tuple[str, ...] = ()
+    """Command by which a run that was stopped has the scheduler start it again; ``{handle}`` as in ``status_argv``."""
     carries_code: bool = False
     """The ranks run where Primus is not installed: core puts a copy of it into ``submission/code``."""
 
