@@ -1,5 +1,15 @@
-"""What accelerators can do, from one data file of published figures."""
+"""What accelerators can do, and what suits them, from data files of published figures and advice."""
 
 from primus_core.hardware.accelerators import AcceleratorModel, accelerator_models, find_model, peak_flops
+from primus_core.hardware.variables import Variable, find_gpus, model_variables, variables_of
 
-__all__ = ["AcceleratorModel", "accelerator_models", "find_model", "peak_flops"]
+__all__ = [
+    "AcceleratorModel",
+    "Variable",
+    "accelerator_models",
+    "find_gpus",
+    "find_model",
+    "model_variables",
+    "peak_flops",
+    "variables_of",
+]

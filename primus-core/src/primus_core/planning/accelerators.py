@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from primus_core.kfd import kfd_accelerators
 from primus_core.plan import Accelerator
 
 ASSUMED_PER_NODE = 8
@@ -29,12 +30,6 @@ def find_accelerators(root: Path = Path("/")) -> Found:
         root: the file system to look at; another one than ``/`` only in tests.
     """
     if (root / "dev/kfd").exists():
-        return Found(kind="rocm", count=_rocm_devices(root))
+        return Found(kind="rocm", count=len(kfd_accelerators(root)))
     devices = [path for path in (root / "dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
     return Found(kind="cuda", count=len(devices)) if devices else Found(kind="cpu", count=0)
-
-
-def _rocm_devices(root: Path) -> int:
-    """KFD lists processors and accelerators as nodes; only accelerators have SIMD units."""
-    properties = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")
-    return sum(bool(re.search(r"^simd_count [1-9]", path.read_text(), re.MULTILINE)) for path in properties)

@@ -7,13 +7,14 @@ and everything that it starts is bound too.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from primus_core.kfd import kfd_accelerators
 
 WISH = "PRIMUS_NUMA"
 """``on:cpu``: the accelerator of the plan comes second; ``auto:cuda``: only where the host has several NUMA nodes."""
@@ -162,18 +163,13 @@ def _cuda_devices(root: Path) -> list[str]:
 
 
 def _rocm_devices(root: Path) -> list[str]:
-    """In the order of KFD's nodes, of which those with SIMD units are accelerators."""
-    folders = (root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*")
-    texts = [_read(folder / "properties") for folder in sorted(folders, key=lambda folder: int(folder.name))]
-    tables = [dict(re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)) for text in texts]
-    return [_pci(table) for table in tables if _number(table.get("simd_count", "")) > 0]
+    return [_pci(table) for table in kfd_accelerators(root)]
 
 
-def _pci(table: Mapping[str, str]) -> str:
+def _pci(table: Mapping[str, int]) -> str:
     """From KFD's ``domain`` and ``location_id``: bus, device and function in 8, 5 and 3 bits."""
-    place = _number(table.get("location_id", ""))
-    domain = _number(table.get("domain", ""))
-    return f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7:x}"
+    place = table.get("location_id", 0)
+    return f"{table.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7:x}"
 
 
 def _number(text: str) -> int:

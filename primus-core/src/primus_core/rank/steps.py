@@ -23,6 +23,7 @@ from primus_core.rank.context import Context
 from primus_core.rank.entries import call, find_entry
 from primus_core.rank.helper import have_helpers_patched, have_helpers_recorded
 from primus_core.rank.preparation import prepare
+from primus_core.rank.tuning import tell_tuning, tune
 from primus_core.rank.versions import versions
 from primus_core.rundir import RunDir
 
@@ -41,8 +42,10 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     run_dir = RunDir(Path(plan.run_dir))
     collectives = _observed(plan, run_dir, int(env["RANK"]))
     stop = patience_of(plan.settings.values, plan.task.kind).stop
+    tuning = tune(plan, env)
     rank = Context(emitter, plan.run_id, run_dir, env, stop, collectives)
     tell_binding(rank)
+    tell_tuning(tuning, rank)
     plugins = discovery.scan()
     emitter.emit({"kind": "versions", "value": versions(plan)})
     compare(plan, plugins, rank.world_size)
