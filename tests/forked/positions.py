@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import random
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
 
+from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from tests.forked.context import Rank
-from tests.forked.ranks import Outcome
+from tests.forked.ranks import Outcome, Ranks
 from tests.megatron.tokens import write_tokens
 
 ENTRY = "tests.forked.positions:run"
@@ -51,3 +53,28 @@ def trained_on(outcome: Outcome, iterations: int) -> list[list[int]]:
         sorted(row for rows in told for row in rows[number * share : (number + 1) * share])
         for number in range(iterations)
     ]
+
+
+def check_every_sample_once(ranks: Ranks, folder: Path) -> None:
+    """Killed after iteration 5, continued from 4 by two ranks and by one: each iteration has the very same samples."""
+    data = prepared_tokens(folder)
+    params: dict[str, Value] = {"mock_data": False, "train_iters": 6, "save_interval": 2}
+
+    def run(name: str, world: int = 2, kill: str | None = None) -> list[list[int]]:
+        own: dict[str, Value] = {**params, "save": str(folder / name)}
+        auto: dict[str, Value] = {"auto_continue_train": True}
+        here = folder / f"run-{name}-{bool(kill)}"
+        outcome = ranks.run(here, own, world=world, settings=auto, entry=ENTRY, kill=kill, prepared=data)
+        if kill:
+            assert outcome.codes[0] == -9
+            return trained_on(outcome, 4)
+        resumed = [row["iteration"] for row in outcome.check().rows()]
+        return trained_on(outcome, len(resumed))
+
+    whole = run("whole")
+    every = [sample for iteration in whole for sample in iteration]
+    assert len(set(every)) == len(every) == 6 * BATCH
+    before = run("two", kill='"iteration": 5')
+    shutil.copytree(folder / "two", folder / "one")
+    assert before + run("two") == whole
+    assert before + run("one", world=1) == whole

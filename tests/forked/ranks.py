@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -17,6 +16,7 @@ from attrs import field, frozen
 from primus_core.codec import to_json
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
+from primus_core.ports import free_port
 
 _Ranks = TypeVar("_Ranks", bound="Ranks")
 
@@ -136,7 +136,7 @@ class Ranks(ABC):
             "folder": str(folder),
             "world": plan.target.world_size,
             "entry": entry or plan.task.entry,
-            "port": _free_port(),
+            "port": free_port("127.0.0.1"),
             "kill": kill,
             "prepared": prepared,
         }
@@ -164,9 +164,3 @@ def _outcome_of(folder: Path, codes: list[int]) -> Outcome:
         lines.append(tuple(json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")))
     texts = tuple((folder / f"rank-{rank}.txt").read_text(errors="replace") for rank in range(len(codes)))
     return Outcome(codes=tuple(codes), lines=tuple(lines), texts=texts)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

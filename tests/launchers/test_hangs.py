@@ -2,90 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from attrs import frozen
 
-from primus_core import hooks, report
-from primus_core.codec import to_json
-from primus_core.discovery import scan
 from primus_core.experiment import Value
-from primus_core.files import write_atomic
-from primus_core.linux import processes
-from primus_core.outcome import RunReport
-from primus_core.plan import Job, RunPlan, Settings, Target, Task
-from primus_core.rundir import RunDir
-from primus_core.submit import Console, submit
 from tests.golden import check
+from tests.launchers import runs
+from tests.launchers.runs import Run
 
 pytestmark = pytest.mark.slow
 
-TASKS = Path(__file__).parent
 NUMBERS = {r"watched_tasks\.py:\d+": "watched_tasks.py:<LINE>", r"error, rank \d: ranks": "error, rank <N>: ranks"}
 
 
-@frozen(kw_only=True)
-class Run:
-    """A run that is over."""
-
-    report: RunReport
-    printed: str
-    """What `primus run` prints below its headline."""
-    seconds: float
-    left: tuple[int, ...]
-    """Processes that have the run's folder in their command line."""
-
-
-def train(folder: Path, entry: str, ranks: int, arguments: dict[str, Value] | None = None, **settings: Value) -> Run:
-    rundir = RunDir(folder / "exp/runs/r")
-    task = Task(kind="train", entry=f"watched_tasks:{entry}", arguments=arguments or {}, ranks_per_node=ranks)
-    job = Job(
-        run_id="r",
-        name="exp",
-        task=task,
-        python=sys.executable,
-        argv=("-m", "primus_core.rank", str(rundir.plan)),
-        env={"PYTHONPATH": str(TASKS), "OMP_NUM_THREADS": "1"},
-        nodes=1,
-        log_dir=str(rundir.submission),
-    )
-    plan = RunPlan(
-        run_id="r",
-        run_dir=str(rundir.path),
-        target=Target(accelerator="cpu", library_version="", ranks_per_node=ranks),
-        task=task,
-        module="trainer",
-        job=job,
-        launcher="direct",
-        settings=Settings(values=settings),
-    )
-    write_atomic(rundir.plan, to_json(plan))
-    return _run(plan, rundir)
-
-
-def _run(plan: RunPlan, rundir: RunDir) -> Run:
-    shown, begun = io.StringIO(), time.monotonic()
-    submission = hooks.load_host(scan(), backend=None, launcher="direct", preflight=False).launch(plan.job)
-    ended = submit(submission, plan, env={"PATH": os.environ["PATH"]}, console=Console(shown, live=False))
-    seconds = time.monotonic() - begun
-    left = tuple(_naming(str(rundir.path)))
-    return Run(report=ended, printed=f"{shown.getvalue()}{report.screen(ended, plan)}", seconds=seconds, left=left)
-
-
-def _naming(text: str) -> Iterator[int]:
-    for process in processes():
-        try:
-            if text in Path(f"/proc/{process.pid}/cmdline").read_text():
-                yield process.pid
-        except OSError:
-            continue
+def train(folder: Path, entry: str, ranks: int, arguments: Mapping[str, Value] | None = None, **settings: Value) -> Run:
+    plan = runs.plan_of(folder, f"watched_tasks:{entry}", ranks=ranks, arguments=arguments, settings=settings)
+    return runs.run(plan)
 
 
 def without_rows(printed: str) -> str:

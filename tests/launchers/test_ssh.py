@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(bool(testbed.lacking() or sshd.lacking()), reason=testbed.lacking() or sshd.lacking()),
 ]
 
-PROGRAM = Path(__file__).parent / "ssh_run.py"
+PROGRAM = ("-m", "tests.launchers.ssh_run")
 ALL_END = 15.0
 LOST = 4.0
 
@@ -40,7 +40,7 @@ class Bed:
     def start(self, folder: Path, names: str, task: str, *options: str) -> subprocess.Popen[str]:
         given = [option if "=" in option else "" for option in options]
         config = [] if any(option.startswith("config=") for option in given) else [f"config={self.keys.config()}"]
-        argv = [sys.executable, PROGRAM, folder, names, task, *config, *given]
+        argv = [sys.executable, *PROGRAM, folder, names, task if ":" in task else f"ssh_tasks:{task}", *config, *given]
         return self.hosts.start("node1", argv, env=environment(folder, SHOWN_TOKEN="s3cr3t-value"), cwd=ROOT)
 
     def run(self, folder: Path, names: str, task: str, *options: str) -> tuple[str, int]:
@@ -171,7 +171,7 @@ def test_other_output_has_its_host_and_no_secret(bed: Bed, tmp_path: Path) -> No
     printed, code = bed.run(tmp_path, "node2,node3", "talk")
     assert code == 0, printed
     for rank in range(2):
-        log = (tmp_path / f"exp/logs/script/rank-{rank}/debug.log").read_text()
+        log = (tmp_path / f"exp/logs/trainer/rank-{rank}/debug.log").read_text()
         assert f"rank {rank} of 2 in {tmp_path}" in log
         assert "***" in log
     files = [path for path in (tmp_path / "exp").rglob("*") if path.is_file()]

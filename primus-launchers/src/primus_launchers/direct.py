@@ -5,11 +5,10 @@ from __future__ import annotations
 from primus_core.contract import host
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+from primus_core.nodes.place import DEFAULT_PORT
 from primus_core.plan import Job, Process, Submission
 
 CONTRACT = 1
-DEFAULT_PORT = 29500
-"""Where the ranks of several nodes meet when nothing says another."""
 
 
 @host
@@ -21,11 +20,11 @@ def launch(job: Job) -> Submission:
     Raises:
         ConfigError: the job has half of an address.
     """
-    argv = (job.python, "-m", "primus_launchers.torchrun", *_options(job), *job.argv)
+    argv = (job.python, "-m", "primus_launchers.torchrun", *torchrun_options(job), *job.argv)
     return Submission(processes=(Process(argv=argv, env=job.env),))
 
 
-def _options(job: Job) -> tuple[str, ...]:
+def torchrun_options(job: Job) -> tuple[str, ...]:
     """torchrun's options: no restarts, and its own files inside the run directory."""
     folder = (f"--log-dir={job.log_dir}/torchrun",) if job.log_dir else ()
     return (
@@ -50,10 +49,8 @@ def _meeting(job: Job) -> tuple[str, ...]:
 
 
 def _rendezvous(job: Job) -> tuple[str, ...]:
-    """Where the ranks meet: the address that was asked for, else a port that is free when torchrun starts."""
+    """Of one node: the address that was asked for, else a port that is free when torchrun starts."""
     address, port = (_option(job.options.get(name)) for name in ("master_addr", "master_port"))
-    if job.nodes > 1:
-        return _among_nodes(job, _option(job.options.get("node_rank")), address, port)
     if port:
         return (f"--master-addr={address or 'localhost'}", f"--master-port={port}")
     if address and address not in ("localhost", "127.0.0.1"):
@@ -68,18 +65,6 @@ def _rendezvous(job: Job) -> tuple[str, ...]:
         f"--rdzv-id={job.run_id}",
         "--local-addr=localhost",  # else the ranks look for the host's own name, which not every laptop can resolve
     )
-
-
-def _among_nodes(job: Job, rank: str, address: str, port: str) -> tuple[str, ...]:
-    """Fixed places: the ranks of node 0 come first, then those of node 1."""
-    named = {"NODE_RANK": rank, "MASTER_ADDR": address, "MASTER_PORT": port}
-    if missing := [name for name, value in named.items() if not value]:
-        raise ConfigError(
-            f"the job has {job.nodes} nodes, and {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
-            why="direct starts the ranks of one node, which have to know their numbers and where they meet",
-            remedy=f"on each node: NNODES={job.nodes} NODE_RANK=... MASTER_ADDR=(node 0) primus run exp.yaml",
-        )
-    return (f"--node-rank={rank}", f"--master-addr={address}", f"--master-port={port}")
 
 
 def _option(value: Value) -> str:

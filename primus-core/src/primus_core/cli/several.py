@@ -20,6 +20,7 @@ from primus_core.log.console import topic_line
 from primus_core.nodes import Facts, Guest, Leader, Place
 from primus_core.nodes.leader import not_shared
 from primus_core.plan import RunPlan
+from primus_core.ports import free_port
 from primus_core.rundir import RunDir
 from primus_core.submit.consoles import Shows
 
@@ -43,7 +44,8 @@ def start_one_of_several(
 
 def _lead(prepared: Prepared, place: Place, env: Mapping[str, str], console: Shows | None, *, silent: bool) -> int:
     with Leader(place, _facts(prepared.plan, place)) as leader, experiment_of(prepared.plan, env):
-        prepared = _at(prepared, prepared.plan, place, master_port=_free_port())
+        ranks_meet = free_port()  # the port where the nodes meet stays taken
+        prepared = _at(prepared, prepared.plan, place, master_port=ranks_meet)
         say(headline(prepared.plan))
         leader.gather(_say)
         write_plan(prepared)
@@ -91,14 +93,6 @@ def _at(prepared: Prepared, plan: RunPlan, place: Place, **options: int) -> Prep
     told = {**plan.job.options, "node_rank": place.rank, "master_addr": place.address, **options}
     plan = evolve(plan, job=evolve(plan.job, options=told))
     return evolve(prepared, plan=plan, submission=prepared.hosts.launch(plan.job))
-
-
-def _free_port() -> int:
-    """One for the ranks: the port where the nodes meet stays taken."""
-    with socket.socket() as trial:
-        trial.bind(("", 0))
-        port: int = trial.getsockname()[1]
-    return port
 
 
 def _digest(path: Path) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import MutableMapping
+
+from primus_core.ports import free_port
 
 _ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 
@@ -15,11 +16,4 @@ def complete(env: MutableMapping[str, str]) -> None:
     if env.get("WORLD_SIZE") == "1":
         env.setdefault("MASTER_ADDR", "127.0.0.1")
         if "MASTER_PORT" not in env:
-            env["MASTER_PORT"] = str(_free_port())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+            env["MASTER_PORT"] = str(free_port("127.0.0.1"))

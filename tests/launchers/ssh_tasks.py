@@ -1,0 +1,39 @@
+"""Tasks of the tests of the launcher `ssh`: small ones, that need no training library."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from primus_core.contract import RankContext
+from primus_core.plan import RunPlan
+
+
+def wait(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Say that the rank is there, and stay."""
+    rank.notice("waiting", "here")
+    here(plan, rank)
+    time.sleep(600)
+    return {}
+
+
+def fail(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Rank 1 fails; the others wait."""
+    here(plan, rank)
+    if rank.rank == 1:
+        raise RuntimeError("rank 1 has had enough")
+    time.sleep(600)
+    return {}
+
+
+def talk(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Write what is no event, and end."""
+    os.write(2, f"rank {rank.rank} of {rank.world_size} in {os.getcwd()}, {rank.env['SHOWN_TOKEN']}\n".encode())
+    return {}
+
+
+def here(plan: RunPlan, rank: RankContext) -> None:
+    """Leave a file by which a test sees that the rank does its task."""
+    Path(plan.run_dir, f"here-{rank.rank}").touch()
