@@ -8,7 +8,7 @@ from primus_core.cli.arguments import run_parser
 from primus_core.cli.launching import patched, with_launcher_file
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import prepare
-from primus_core.cli.run import warn
+from primus_core.cli.run import warn, write_code
 from primus_core.codec import to_json
 from primus_core.errors import ExitCode, RunError
 from primus_core.files import write_atomic
@@ -26,6 +26,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     if args.output is None or args.dry_run:
         say(text.rstrip())
         return ExitCode.OK
+    write_code(prepared)
     try:
         write_atomic(args.output, text)
     except OSError as error:

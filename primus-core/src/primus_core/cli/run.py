@@ -84,11 +84,25 @@ def write_plan(prepared: Prepared) -> None:
     """Write the plan and the resolved experiment into the run directory."""
     plan = prepared.plan
     rundir = RunDir(Path(plan.run_dir))
+    write_code(prepared)
     try:
         write_atomic(rundir.plan, to_json(plan))
         if experiment := prepared.resolved:
             write_atomic(rundir.resolved, dump_experiment(experiment))
         rundir.point_latest()
+    except OSError as error:
+        raise rundir.unwritable(error) from None
+
+
+def write_code(prepared: Prepared) -> None:
+    """Write the copy of Primus that the ranks run, where they run without an installed one."""
+    if not prepared.submission.carries_code:
+        return
+    from primus_core import bundle  # here: most runs do without
+
+    rundir = RunDir(Path(prepared.plan.run_dir))
+    try:
+        bundle.write(rundir.submission / bundle.FOLDER, prepared.plan)
     except OSError as error:
         raise rundir.unwritable(error) from None
 

@@ -1,5 +1,6 @@
 """Which plugins and libraries are installed: read from package metadata, nothing is imported until it is selected."""
 
+from primus_core.discovery.contents import Contents, contents
 from primus_core.discovery.loading import load
 from primus_core.discovery.modules import find_module
 from primus_core.discovery.plugins import GROUPS, Group, PluginInfo, Plugins, scan
@@ -9,9 +10,11 @@ from primus_core.discovery.versions import distributions, installed_version
 
 __all__ = [
     "GROUPS",
+    "Contents",
     "Group",
     "PluginInfo",
     "Plugins",
+    "contents",
     "distributions",
     "find_module",
     "installed_version",
