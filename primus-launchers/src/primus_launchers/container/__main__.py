@@ -1,0 +1,7 @@
+"""``python -m primus_launchers.container``: the program on a node."""
+
+import sys
+
+from primus_launchers.container.wrapper import main
+
+sys.exit(main())

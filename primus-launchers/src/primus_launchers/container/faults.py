@@ -1,0 +1,73 @@
+"""What an engine says when it cannot make a container, in words that tell what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from importlib import resources
+
+from attrs import frozen
+
+from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
+from primus_launchers.container.request import Request
+
+_SHOWN = 6
+_NOISE = re.compile(r"^(Run '.*--help'|See '.*--help'|Usage:|Trying to pull|WARNING: |\s*$)")
+_KILLED = 137
+
+
+@frozen(kw_only=True)
+class Fault:
+    """One row of ``faults.json``."""
+
+    id: str
+    pattern: str
+    """A regular expression for one line that an engine, or the interpreter of an image, wrote."""
+    what: str
+    """``{image}``, ``{engine}``, ``{python}`` and ``{name}`` stand for those of the run."""
+    remedy: str
+    sample: str
+    """What an engine said in such a case."""
+    exit_code: int = ExitCode.DEPENDENCY
+
+    def found_in(self, text: str) -> bool:
+        return re.search(self.pattern, text, re.IGNORECASE) is not None
+
+
+def known_faults() -> tuple[Fault, ...]:
+    """The table; of two rows that fit a line, the earlier one is meant."""
+    text = resources.files(__package__).joinpath("faults.json").read_text(encoding="utf-8")
+    return tuple(Fault(**row) for row in json.loads(text))
+
+
+def unstarted(request: Request, engine: str, name: str, status: int, said: Sequence[str]) -> PrimusError:
+    """The error of a container in which nothing ever ran.
+
+    Args:
+        status: of the engine.
+        said: what it wrote to standard error.
+    """
+    lines = [line for line in said if not _NOISE.match(line)][-_SHOWN:]
+    words = {"image": request.image, "engine": engine, "python": request.python, "name": name}
+    why = "\n".join(lines) or f"{engine} ended with status {status} and no word"
+    fault = next((row for row in known_faults() if any(map(row.found_in, lines))), None)
+    if fault is None:
+        what = f"{engine} could not start a container on {os.uname().nodename}"
+        return DependencyError(what, why=why, remedy=f"see whether `{engine} run --rm {request.image} true` works")
+    kind = ConfigError if fault.exit_code == ExitCode.USAGE else DependencyError
+    return kind(fault.what.format(**words), where=os.uname().nodename, why=why, remedy=fault.remedy.format(**words))
+
+
+def ended_by_others(request: Request, status: int) -> PrimusError:
+    """The error of a container that ended before what ran in it did."""
+    if status != _KILLED:
+        why = f"its engine reports status {status}"
+        return RunError(f"the container on {os.uname().nodename} is lost", why=why, remedy="see the engine's own log")
+    limit = f", and it may use {request.memory} of memory" if request.memory else ""
+    return RunError(
+        f"the container on {os.uname().nodename} was killed",
+        why=f"all that ran in it got SIGKILL at once: memory ran out, or somebody removed it{limit}",
+        remedy="give it more memory (--memory), or see who stopped it",
+    )
