@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from attrs import asdict
 
 from primus_core import discovery
-from primus_core.bundle.needs import PYTHONS, Carried, Load, Need, collect, used
+from primus_core.bundle.needs import PYTHONS, Carried, Load, Need, collect
 from primus_core.plan import RunPlan
 
 FOLDER = "code"
@@ -25,7 +24,7 @@ FOLDER = "code"
 START = "start.py"
 LIST = "bundle.json"
 
-__all__ = ["FOLDER", "LIST", "PYTHONS", "START", "Carried", "Load", "Need", "collect", "used", "write"]
+__all__ = ["FOLDER", "LIST", "PYTHONS", "START", "Carried", "Load", "Need", "collect", "write"]
 
 
 def write(folder: Path, plan: RunPlan) -> None:
@@ -35,7 +34,7 @@ def write(folder: Path, plan: RunPlan) -> None:
         DependencyError: a distribution that the plan uses cannot be copied.
         OSError: the folder cannot be written.
     """
-    load = collect(used(plan, discovery.scan()))
+    load = collect(discovery.used(plan, discovery.scan()))
     new, old = (folder.parent / f".{folder.name}.{os.getpid()}.{what}" for what in ("new", "old"))
     try:
         _fill(new, load)
@@ -78,9 +77,5 @@ def _listing(load: Load) -> dict[str, Any]:
 
 
 def _described(one: Carried) -> dict[str, Any]:
-    needs = list(_told(one.needs))
+    needs = [asdict(need) for need in one.needs]
     return {"version": one.contents.version, "python": one.contents.python, "planned": one.planned, "needs": needs}
-
-
-def _told(needs: tuple[Need, ...]) -> Iterator[dict[str, Any]]:
-    yield from (asdict(need) for need in needs)

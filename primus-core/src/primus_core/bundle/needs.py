@@ -8,14 +8,12 @@ from attrs import evolve, field, frozen
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from primus_core.discovery import Contents, Plugins, contents
+from primus_core.discovery import Contents, contents
 from primus_core.errors import DependencyError
-from primus_core.plan import RunPlan
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Versions of Python that an image may have, whatever this host's is."""
 
-CORE = "primus-core"
 WITHOUT_EXTENSION = frozenset({"pyyaml"})
 """Compiled distributions whose Python files alone do the same, slower."""
 
@@ -51,20 +49,6 @@ class Load:
     """Needed, and not installed here: the image has it, or the run fails."""
 
 
-def used(plan: RunPlan, plugins: Plugins) -> list[str]:
-    """Names of the distributions whose code the ranks of a plan may run."""
-    entries = (plan.task, *plan.prepare)
-    tops = {task.entry.partition(":")[0].partition(".")[0] for task in entries}
-    launchers = {plan.launcher, plan.job.inside, "direct"}
-    found = {CORE}
-    for info in plugins:
-        trains = info.group in ("primus.backends", "primus.ranks", "primus.checkpoints") and info.name == plan.framework
-        starts = info.group == "primus.launchers" and info.name in launchers
-        if trains or starts or info.module.partition(".")[0] in tops:
-            found.add(info.distribution)
-    return sorted(found)
-
-
 def collect(names: Iterable[str]) -> Load:
     """The named distributions with all that they need, on any of `PYTHONS`.
 
@@ -78,9 +62,11 @@ def collect(names: Iterable[str]) -> Load:
     todo = list(carried)
     while todo:
         name = todo.pop()
-        needs, new = _followed(carried[name], carried)
+        needs = tuple(needs_of(carried[name].contents))
         carried[name] = evolve(carried[name], needs=needs)
-        for need in new:
+        for need in needs:
+            if need.name in carried:
+                continue
             found = contents(need.name)
             if found is None:
                 absent.append(need)
@@ -88,11 +74,6 @@ def collect(names: Iterable[str]) -> Load:
                 carried[need.name] = Carried(contents=found)
                 todo.append(need.name)
     return Load(carried=dict(sorted(carried.items())), absent=tuple(absent))
-
-
-def _followed(one: Carried, known: Mapping[str, Carried]) -> tuple[tuple[Need, ...], list[Need]]:
-    needs = tuple(needs_of(one.contents))
-    return needs, list({need.name: need for need in needs if need.name not in known}.values())
 
 
 def needs_of(one: Contents) -> Iterator[Need]:

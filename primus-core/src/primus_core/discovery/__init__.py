@@ -6,6 +6,7 @@ from primus_core.discovery.modules import find_module
 from primus_core.discovery.plugins import GROUPS, Group, PluginInfo, Plugins, scan
 from primus_core.discovery.presets import preset_dirs
 from primus_core.discovery.selection import select
+from primus_core.discovery.used import used
 from primus_core.discovery.versions import distributions, installed_version
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "preset_dirs",
     "scan",
     "select",
+    "used",
 ]

@@ -27,7 +27,8 @@ def _differences(plan: RunPlan, plugins: discovery.Plugins, world_size: int) -> 
         yield _different("layout of the plan", plan.schema, PLAN_SCHEMA)
     if plan.contract != CONTRACT:
         yield _different("plugin contract", plan.contract, CONTRACT)
-    yield from _distributions(plan.distributions)
+    used = discovery.used(plan, plugins)
+    yield from _distributions({name: plan.distributions[name] for name in used if name in plan.distributions})
     if plan.translation is not None:
         yield from _target(plan, plugins, world_size)
 
