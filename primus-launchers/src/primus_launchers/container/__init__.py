@@ -79,7 +79,8 @@ def request_of(job: Job, torchrun: Sequence[str]) -> Request:
     return Request(
         image=_image(section),
         run_id=job.run_id,
-        command=("primus_launchers.torchrun", *torchrun, *((start, *job.argv[1:]) if start else job.argv)),
+        torchrun=tuple(torchrun),
+        command=job.argv,
         accelerator=job.accelerator,
         code=start,
         workdir=_workdir(job),

@@ -18,6 +18,7 @@ from primus_launchers.container.tables import Needs
 from primus_launchers.container.words import gives, values_of
 
 INSIDE = "primus_launchers.container.inside"
+TORCHRUN = "primus_launchers.torchrun"
 RUN_LABEL = "io.primus.run"
 USER_LABEL = "io.primus.user"
 _HOST = "host"
@@ -153,9 +154,12 @@ class Command:
         yield from (f"--env={name}" for name in self.engine_variables if name in self.environment)
 
     def _inside(self) -> tuple[str, ...]:
+        """Every module is started by the code that is brought along, or found in the image."""
         request = self.request
-        start = (request.python, request.code) if request.code else (request.python, "-m")
-        return (*start, INSIDE, *start, *request.command)
+        module = (request.code,) if request.code else ("-m",)
+        start = (request.python, *module)
+        rank = (*module, *request.command[1:]) if request.command[:1] == ("-m",) else request.command
+        return (*start, INSIDE, *start, TORCHRUN, *request.torchrun, *rank)
 
     def _gives(self, *options: str) -> bool:
         return gives(self.request.arguments, *options)

@@ -16,6 +16,7 @@ from primus_launchers.container.request import Request
 _SHOWN = 6
 _NOISE = re.compile(r"^(Run '.*--help'|See '.*--help'|Usage:|Trying to pull|WARNING: |\s*$)")
 _KILLED = 137
+_ERROR, _PART = "error: ", len("  why: ")
 
 
 @frozen(kw_only=True)
@@ -49,6 +50,8 @@ def unstarted(request: Request, engine: str, name: str, status: int, said: Seque
         status: of the engine.
         said: what it wrote to standard error.
     """
+    if told := _told_inside(said):
+        return told
     lines = [line for line in said if not _NOISE.match(line)][-_SHOWN:]
     words = {"image": request.image, "engine": engine, "python": request.python, "name": name}
     why = "\n".join(lines) or f"{engine} ended with status {status} and no word"
@@ -58,6 +61,17 @@ def unstarted(request: Request, engine: str, name: str, status: int, said: Seque
         return DependencyError(what, why=why, remedy=f"see whether `{engine} run --rm {request.image} true` works")
     kind = ConfigError if fault.exit_code == ExitCode.USAGE else DependencyError
     return kind(fault.what.format(**words), where=os.uname().nodename, why=why, remedy=fault.remedy.format(**words))
+
+
+def _told_inside(said: Sequence[str]) -> DependencyError | None:
+    """What the code that was brought along says of a Python that cannot run it, as `primus_core.screens` looks."""
+    begin = next((number for number, line in enumerate(said) if line.startswith(_ERROR)), None)
+    if begin is None:
+        return None
+    parts = {line[:_PART].strip(): line[_PART:].strip() for line in said[begin + 1 :] if line.startswith("  ")}
+    return DependencyError(
+        said[begin].removeprefix(_ERROR), why=parts.get("why:", ""), remedy=parts.get("try:", "take another image")
+    )
 
 
 def ended_by_others(request: Request, status: int) -> PrimusError:

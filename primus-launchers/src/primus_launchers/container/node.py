@@ -5,16 +5,14 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from attrs import frozen
 
 from primus_core.errors import ConfigError, DependencyError
-
-_TOPOLOGY = "/sys/class/kfd/kfd/topology/nodes"
-_MINOR = re.compile(r"^drm_render_minor\s+(\d+)$", re.MULTILINE)
+from primus_core.kfd import kfd_accelerators
 
 
 @frozen(kw_only=True)
@@ -80,33 +78,24 @@ def chosen_gpus(asked: str) -> tuple[int, ...] | int | None:
     return given if "," in text or asked.startswith("device=") else given[0]
 
 
-def render_devices(asked: str, topology: str = _TOPOLOGY) -> tuple[str, ...]:
+def render_devices(asked: str, root: Path = Path("/")) -> tuple[str, ...]:
     """The device files of some of this host's ROCm GPUs, in the order in which ROCm counts them.
 
+    Args:
+        asked: as ``--gpus`` has it.
+        root: the file system to look at; another one than ``/`` only in tests.
+
     Raises:
-        ConfigError: ``--gpus`` is not understood.
+        ConfigError: what is asked for is not understood.
         DependencyError: the host has not so many.
     """
+    minors = [gpu["drm_render_minor"] for gpu in kfd_accelerators(root) if gpu.get("drm_render_minor")]
     wanted = chosen_gpus(asked)
-    minors = list(_render_minors(topology))
     numbers = range(wanted) if isinstance(wanted, int) else wanted or range(len(minors))
     if any(number >= len(minors) for number in numbers):
         raise DependencyError(
             f"--gpus {asked}: {os.uname().nodename} has {len(minors)} GPUs",
-            why=f"so many have a render node in {topology}",
+            why="so many are listed by the kernel's compute driver (KFD)",
             remedy="ask for fewer",
         )
     return tuple(f"/dev/dri/renderD{minors[number]}" for number in numbers)
-
-
-def _render_minors(topology: str) -> Iterator[int]:
-    """Of each GPU; a CPU is a node too, and has none."""
-    try:
-        nodes = sorted(filter(str.isdecimal, os.listdir(topology)), key=int)
-    except OSError:
-        return
-    for node in nodes:
-        with suppress(OSError), open(f"{topology}/{node}/properties", encoding="ascii") as file:
-            found = _MINOR.search(file.read())
-            if found and int(found[1]) > 0:
-                yield int(found[1])

@@ -17,7 +17,9 @@ class Request:
     image: str
     run_id: str
     command: tuple[str, ...]
-    """A module and its arguments, for the image's interpreter."""
+    """The interpreter's arguments for one rank: ``-m MODULE ...``, or a program's own."""
+    torchrun: tuple[str, ...] = ()
+    """Options of torchrun."""
     accelerator: str = "cpu"
     code: str = ""
     """The file that starts modules of the code that is brought along; empty: the image has Primus installed."""
@@ -72,6 +74,7 @@ _LISTS = {
     "--device": "devices",
     "--capability": "capabilities",
     "--argument": "arguments",
+    "--torchrun": "torchrun",
 }
 """Options that may be repeated."""
 _READ, _WRITE = "--read", "--write"
