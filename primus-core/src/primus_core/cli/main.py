@@ -25,12 +25,17 @@ COMMANDS = {
     "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",
     "logs": "what the ranks of a run logged, merged by time; --follow, --rank, --level, --since, --grep",
+    "start": "`start PLAN`, carry out a plan that exists; what job scripts call",
+    "status": "where a run stands: pending, running, requeued, completed, failed ...; by run id or job number",
+    "cancel": "end a run, also one that waits in a scheduler's queue",
     "patches": "list what a run would patch in the library's code, and why",
     "report": "what became of a run; of one that failed: the first failing rank, host, phase, cause, remedy",
     "checkpoint": "`checkpoint list RUN`, or `checkpoint export RUN --to hf --output DIR`, weights for others",
     "plugins": "list the installed plugins",
     "train": "`train pretrain --config exp.yaml`, the same as `run exp.yaml`",
     "direct": "`direct [options] -- COMMAND`, on this host with torchrun; --script runs a program of your own",
+    "container": "`container [options] -- COMMAND`, on this host in a container of podman or docker",
+    "slurm": "`slurm [srun|sbatch] [their options] -- COMMAND`, on nodes that Slurm gives",
 }
 PACKAGES = {"benchmark": "primus-preflight", "preflight": "primus-preflight"}
 """Commands of the reference that other packages bring, and which."""
@@ -44,7 +49,7 @@ commands:
 {commands}
 
 options:
-  --config F  defaults for launchers (YAML), for `direct`
+  --config F  defaults for launchers (YAML); `primus config launcher` shows what counts
   --dry-run   check everything, print the commands that would run, write nothing
   --debug     show tracebacks, log in detail
   --version   print the version
@@ -55,6 +60,9 @@ exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or conf
 
 _GARBAGE = 50_000
 """Objects that may be made between two looks for garbage; Python's own number is 700."""
+_CONFIG, _LAUNCHER_CONFIG = "--config=", "--launcher-config="
+_RUNS = ("train", "run", "plan")
+"""Commands whose own --config is the experiment."""
 _OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 
 
@@ -103,7 +111,8 @@ def _dispatch(arguments: list[str]) -> int:
         return ExitCode.OK
     if not rest:
         raise ConfigError("no command", remedy="`primus --help` lists them; `primus run exp.yaml` trains")
-    return find_command(rest[0])([*sorted(options), *rest[1:]], os.environ)
+    given = sorted(word.replace(_CONFIG, _LAUNCHER_CONFIG, 1) if rest[0] in _RUNS else word for word in options)
+    return find_command(rest[0])([*given, *rest[1:]], os.environ)
 
 
 def _split(arguments: list[str]) -> tuple[set[str], list[str]]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attrs import evolve
-
 from primus_core.cli.arguments import Parser
-from primus_core.cli.finding import RUN_HELP, plan_of
+from primus_core.cli.finding import RUN_HELP, plan_of, read_plan
 from primus_core.cli.output import say
 from primus_core.cli.run import headline
-from primus_core.codec import from_json, to_json
+from primus_core.codec import to_json
 from primus_core.errors import ConfigError, ExitCode
 from primus_core.log.console import topic_line
 from primus_core.outcome import RankReport
@@ -20,13 +18,15 @@ from primus_core.quantities import utc_time
 from primus_core.report import screen
 from primus_core.report.details import rank_lines
 from primus_core.report.state import Standing, standing
-from primus_core.rundir import GIVE_A_RUN, RunDir
+from primus_core.rundir import RunDir
+from primus_core.submit.handle import read_handle
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Print the report; returns the exit code, which is 0 whatever became of the run."""
     args = _parser().parse_args(argv)
-    plan, rundir = _planned(plan_of(args.run, env))
+    plan = read_plan(plan_of(args.run, env))
+    rundir = RunDir(Path(plan.run_dir))
     found = standing(rundir, plan)
     if args.rank is not None:
         rank = _rank(found, args.rank)
@@ -50,16 +50,6 @@ def _parser() -> Parser:
     return parser
 
 
-def _planned(path: Path) -> tuple[RunPlan, RunDir]:
-    """The plan, for where the run is now."""
-    try:
-        plan = from_json(RunPlan, path.read_text(encoding="utf-8"), source=str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the plan cannot be read", where=str(path), why=str(error), remedy=GIVE_A_RUN) from None
-    rundir = RunDir.with_plan(path, plan.run_dir)
-    return evolve(plan, run_dir=str(rundir.path)), rundir
-
-
 def _earlier(found: Standing, plan: RunPlan) -> list[str]:
     """The starts that failed, each followed by the one after it."""
     lines = []
@@ -72,6 +62,10 @@ def _text(found: Standing, plan: RunPlan) -> list[str]:
     if holder := found.holder:
         since = utc_time(holder.since)
         return [topic_line("running", f"since {since}: process {holder.pid} on {holder.host}")]
+    if found.report is None and (handle := read_handle(RunDir(Path(found.run_dir)))):
+        return [
+            topic_line("job", f"{handle.handle}, which has left no report; `primus status {plan.run_id}` tells more")
+        ]
     if found.report is None:
         return [topic_line("lost", "nothing runs it any more, and no rank left a report")]
     lost = ["nothing runs it any more, and it has no report.json; this is what its ranks left:"]

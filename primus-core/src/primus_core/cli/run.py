@@ -58,6 +58,11 @@ def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, 
         from primus_core.cli.several import start_one_of_several  # here: most runs have one node
 
         return start_one_of_several(prepared, prepared.place, env, console, silent=silent)
+    if prepared.submission.detached:
+        from primus_core.cli.submitting import hand_over_plan  # here: most runs are waited for
+
+        write_plan(prepared)
+        return hand_over_plan(prepared.submission, prepared.plan, prepared.env, silent=silent)
     with experiment_of(prepared.plan, env):
         say(headline(prepared.plan))
         write_plan(prepared)
@@ -65,8 +70,11 @@ def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, 
 
 
 @contextmanager
-def experiment_of(plan: RunPlan, env: Mapping[str, str]) -> Iterator[None]:
+def experiment_of(plan: RunPlan, env: Mapping[str, str], *, again: bool = False) -> Iterator[None]:
     """Have the experiment's folder alone. A program without an experiment shares no files.
+
+    Args:
+        again: a scheduler has ended an earlier start of the same run.
 
     Raises:
         RunError: another run has it.
@@ -74,7 +82,7 @@ def experiment_of(plan: RunPlan, env: Mapping[str, str]) -> Iterator[None]:
     if plan.experiment is None:
         yield
         return
-    with ExperimentLock(RunDir(Path(plan.run_dir))) as lock:
+    with ExperimentLock(RunDir(Path(plan.run_dir)), again=again) as lock:
         if gone := lock.left_behind:
             complain(f"warning: the lock of run {gone.run_id} is taken over: its process is gone\n", env)
         yield
@@ -164,7 +172,9 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     secret = tuple(f"env.{name}=" for name in plan.secrets)
     overrides = [word for word in args.overrides if not word.startswith(secret)]
     named = [word.removeprefix("env.") for word in args.overrides if word.startswith(secret)]
-    argv = ["primus", "plan", args.experiment, *overrides, "--launcher", plan.launcher, "--run-id", plan.run_id]
+    modes = args.mode.words if args.mode else ()
+    launcher = [] if args.mode else ["--launcher", plan.launcher]
+    argv = ["primus", *modes, "plan", args.experiment, *overrides, *launcher, "--run-id", plan.run_id]
     argv += ["--framework", args.framework] if args.framework is not None else []
     argv += ["--nproc", str(args.nproc)] if args.nproc is not None else []
     for option, word in (("--hosts", args.hosts), ("--hostfile", args.hostfile)):

@@ -31,15 +31,26 @@ _ATTEMPTS = 5
 class ExperimentLock:
     """Holds an experiment's folder for one run while it is entered.
 
+    Args:
+        again: a scheduler starts the run once more, and has ended its earlier start on whatever host that was: the
+            lock of the same run on another host was left behind, however fresh it is.
+
     Raises, when it is entered:
         RunError: another run holds the experiment, or the folder cannot be written.
     """
 
-    def __init__(self, rundir: RunDir, *, renew: float = RENEW_SECONDS, stale: float = STALE_SECONDS) -> None:
+    def __init__(
+        self,
+        rundir: RunDir,
+        *,
+        again: bool = False,
+        renew: float = RENEW_SECONDS,
+        stale: float = STALE_SECONDS,
+    ) -> None:
         self.path = rundir.experiment / NAME
         self.left_behind: Holder | None = None
         """Whose lock was taken over, where one was left behind."""
-        self._rundir, self._renew, self._stale = rundir, renew, stale
+        self._rundir, self._again, self._renew, self._stale = rundir, again, renew, stale
         self._text = ""
         self._ended = threading.Event()
         self._heart = threading.Thread(target=self._beat, name="experiment-lock", daemon=True)
@@ -98,6 +109,8 @@ class ExperimentLock:
                 return self._occupied(holder, f"wait for it, or end it (`kill {holder.pid}` on {holder.host})")
             rest = holder.remaining()
             return self._still_ending(holder, rest) if rest else None
+        if self._again and holder is not None and holder.run_id == self._rundir.path.name:
+            return None
         age = self._age(self.path)
         if age > (self._stale if holder else _WRITING_SECONDS):
             return None

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from attrs import evolve
 
 from primus_core import report
 from primus_core.errors import DependencyError, ExitCode
 from primus_core.failuremark import FailureMark
-from primus_core.files import write_atomic
 from primus_core.log.redaction import Redactor
 from primus_core.outcome import RunReport
 from primus_core.patience import patience_of
@@ -23,8 +22,10 @@ from primus_core.rundir import RunDir
 from primus_core.submit import restarts
 from primus_core.submit.console import Console
 from primus_core.submit.consoles import Shows
+from primus_core.submit.files import write_files
 from primus_core.submit.launchersays import LauncherSays
 from primus_core.submit.peers import ALONE, Peers
+from primus_core.submit.restarts import Start
 from primus_core.submit.supervisor import Ended, Supervisor
 
 EVENTS = {"PRIMUS_CONSOLE": "events"}
@@ -38,6 +39,7 @@ def submit(
     env: Mapping[str, str],
     console: Shows | None = None,
     peers: Peers = ALONE,
+    again: bool = False,
 ) -> RunReport:
     """Start the processes of a submission, show what they say, and wait for their end.
 
@@ -48,6 +50,8 @@ def submit(
         env: environment that the processes inherit, secrets included.
         console: default: standard output.
         peers: the other nodes, where the user starts each by hand; the first of them alone merges and writes reports.
+        again: a scheduler may have started this run before: what it left is put aside, and it goes on from what it
+            saved.
 
     Returns:
         The reports of all ranks, merged. Its exit code is 0 for success; 1, 2 or 3 as the rank that failed first
@@ -61,24 +65,30 @@ def submit(
     if submission.detached:
         raise DependencyError(
             f"the launcher {plan.launcher!r} leaves its run to a scheduler",
-            why="This version of primus-core waits for a run to end, and cannot follow a detached one.",
-            remedy="Choose another launcher, or upgrade primus-core.",
+            why="what waits for a run to end cannot follow one that starts later",
+            remedy="hand it over with `primus_core.submit.hand_over`",
         )
     rundir = RunDir(Path(plan.run_dir))
     console = console or Console.on(sys.stdout, env)
     try:
-        if peers.leads:
+        first = 1
+        if again:
+            first = restarts.resume(rundir, plan)
+        elif peers.leads:
             restarts.forget(rundir)
-        _write_files(rundir, submission.files)
-        for attempt in count(1):
+        write_files(rundir, submission)
+        for attempt in count(first):
             if peers.leads:
                 report.clear(rundir)
+            if again:
+                restarts.mark_begun(rundir, attempt)
             peers.begin()
             says = LauncherSays(console.event)
             ended = _supervise(submission, plan, rundir, restarts.environment(attempt, env), console, says, peers)
-            judge = partial(_judge, ended, plan, rundir, console, attempt, says, peers)
-            merged, again = peers.conclude(judge)
-            if not again:
+            start = Start(attempt=attempt, restarts=attempt - first)
+            judge = partial(_judge, ended, plan, rundir, console, start, says, peers)
+            merged, restarted = peers.conclude(judge)
+            if not restarted:
                 break
     except OSError as error:
         raise rundir.unwritable(error) from error
@@ -90,7 +100,7 @@ def _judge(
     plan: RunPlan,
     rundir: RunDir,
     console: Shows,
-    attempt: int,
+    start: Start,
     says: LauncherSays,
     peers: Peers,
 ) -> tuple[RunReport, int, bool]:
@@ -98,10 +108,10 @@ def _judge(
     if not peers.leads:
         merged = report.read(rundir) or RunReport(run_id=plan.run_id, exit_code=ExitCode.RUNTIME, started=0, ended=0)
         return merged, merged.exit_code, False
-    merged = _report(ended, plan, rundir, console, attempt, says, peers)
-    again = ended.signal is None and not peers.lost and restarts.is_due(merged, plan, attempt)
+    merged = _report(ended, plan, rundir, console, start.attempt, says, peers)
+    again = ended.signal is None and not peers.lost and restarts.is_due(merged, plan, start)
     if again:
-        restarts.begin(rundir, merged, plan, console.line)
+        restarts.begin(rundir, merged, plan, start, console.line)
     return merged, merged.exit_code, again
 
 
@@ -156,17 +166,6 @@ def _supervise(
 
 def _has_failed(mark: FailureMark, peers: Peers) -> bool:
     return peers.trouble() or mark.is_set()
-
-
-def _write_files(rundir: RunDir, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts:
-            raise DependencyError(
-                f"the launcher asks for a file outside the run directory: {name}",
-                remedy="This is a fault of the launcher's package: report it there.",
-            )
-        write_atomic(rundir.submission / path, text)
 
 
 def _exit_code(merged: RunReport, ended: Ended, plan: RunPlan) -> int:

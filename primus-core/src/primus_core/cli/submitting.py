@@ -1,0 +1,90 @@
+"""A run that is handed to a scheduler: what the user is told of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from primus_core import report, submit
+from primus_core.cli.finding import short_name
+from primus_core.cli.output import complain, say
+from primus_core.errors import ExitCode, RunError
+from primus_core.files import write_atomic
+from primus_core.log.console import topic_line
+from primus_core.plan import RunPlan, Submission
+from primus_core.rundir import RunDir
+from primus_core.submit.files import write_files
+from primus_core.submit.handle import Handle
+
+
+def hand_over_plan(submission: Submission, plan: RunPlan, env: Mapping[str, str], *, silent: bool) -> int:
+    """Submit a run whose plan is written, and tell how it is followed; returns the exit code.
+
+    Where the scheduler's command waits for the run, so does this, and tells what came of it.
+    """
+    from primus_core.cli.run import headline  # here: it calls this module
+
+    rundir = RunDir(Path(plan.run_dir))
+    handles: list[Handle] = []
+
+    def known(handle: Handle) -> None:
+        handles.append(handle)
+        _tell(plan, env, headline(plan), handle)
+
+    try:
+        status = submit.hand_over(
+            submission,
+            plan,
+            env=env,
+            on_handle=known,
+            warn=lambda text: complain(f"warning: {text}\n", env),
+        )
+    except KeyboardInterrupt:
+        if handles:
+            name = short_name(rundir.path, env)
+            say(topic_line("interrupted", f"job {handles[0].handle} goes on; `primus cancel {name}` ends it"))
+        raise
+    ended = report.read(rundir)
+    if ended is None:
+        return ExitCode.OK if status == 0 else _unreported(handles[0], status, plan, env)
+    text = report.screen(ended, plan)
+    if silent and status:
+        complain(f"{text}\n", env)
+    else:
+        say(text)
+    return ended.exit_code or status
+
+
+def _tell(plan: RunPlan, env: Mapping[str, str], head: str, handle: Handle) -> None:
+    name = short_name(Path(plan.run_dir), env)
+    follow = f"primus status {name}, primus logs {name} --follow, primus cancel {name}"
+    say("\n".join([head, topic_line("job", handle.handle), topic_line("follow", follow)]))
+
+
+def _unreported(handle: Handle, status: int, plan: RunPlan, env: Mapping[str, str]) -> int:
+    where = RunDir(Path(plan.run_dir)).submission
+    name = short_name(Path(plan.run_dir), env)
+    complain(
+        f"error: job {handle.handle} ended with {status}, and no rank left a report\n"
+        f"  in:  {where}\n"
+        f"  try: `primus status {name}`, and what the job printed there\n",
+        env,
+    )
+    return status if 0 < status < 256 else ExitCode.RUNTIME
+
+
+def write_script(submission: Submission, plan: RunPlan, path: str) -> None:
+    """Write a submission's script to a place that the user names, instead of submitting it.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    rundir = RunDir(Path(plan.run_dir))
+    write_files(rundir, submission)
+    (script,) = submission.files.values()
+    try:
+        write_atomic(path, script)
+        os.chmod(path, 0o755)  # noqa: S103 - a script that others may read, as its folder allows
+    except OSError as error:
+        raise RunError("cannot write the job script", where=path, why=error.strerror or str(error)) from None
