@@ -20,23 +20,12 @@ from packaging.utils import canonicalize_name
 
 from primus_core import bundle
 from primus_core.bundle.start import CannotRun, installed, is_in, places, told
-from primus_core.codec import to_json
 from primus_core.discovery import contents, scan, used
 from primus_core.errors import DependencyError
-from primus_core.plan import Job, RunPlan, Target, Task
+from tests.carried import PLAN, witness
 from tests.distributions import Install
 
 ROOT = Path(__file__).parents[2]
-TASK = Task(kind="train", entry="primus_backend_megatron.rank.train:run")
-PLAN = RunPlan(
-    run_id="r",
-    run_dir="/r",
-    target=Target(accelerator="cpu", library_version="1", ranks_per_node=1),
-    task=TASK,
-    job=Job(run_id="r", name="n", task=TASK, python=sys.executable, argv=()),
-    framework="megatron",
-    launcher="direct",
-)
 
 
 def interpreters() -> list[Path]:
@@ -106,24 +95,13 @@ def test_it_runs_on_this_python_without_any_package(code: Path) -> None:
 @pytest.mark.parametrize("python", interpreters(), ids=lambda path: path.name)
 def test_a_rank_runs_on_every_python(python: Path, tmp_path: Path) -> None:
     """One rank carries out a plan on each version of Python, with the copy alone."""
-    (tmp_path / "task.py").write_text(
-        "import sys, attr, cattrs, yaml\n"
-        "def run(plan, rank):\n"
-        "    return {'python': sys.version_info.minor, 'pure': not yaml.__with_libyaml__, 'attrs': attr.__file__}\n"
-    )
-    task = Task(kind="train", entry="task:run")
-    run_dir = tmp_path / "exp/runs/r"
-    job = evolve(PLAN.job, task=task, run_dir=str(run_dir))
-    plan = evolve(PLAN, task=task, job=job, framework=None, run_dir=str(run_dir), launcher="single")
-    code = run_dir / "submission/code"
-    bundle.write(code, plan)
-    (run_dir / "plan.json").write_text(to_json(plan))
-    done = run(python, code, "primus_core.rank", str(run_dir / "plan.json"), before=[tmp_path])
+    carried = witness(tmp_path, "attr", "primus_core")
+    done = run(python, carried.start.parent, "primus_core.rank", str(carried.plan), before=[tmp_path])
     assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads((run_dir / "ranks/rank-0.json").read_text())["result"]
+    result = carried.result
     assert result["python"] == int(python.name.partition(".")[2])
     assert result["pure"]
-    assert result["attrs"].startswith(str(code))
+    assert all(file.startswith(str(carried.start.parent)) for file in result["files"].values())
 
 
 def test_what_the_image_has_comes_first(code: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from attrs import frozen
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 PROGRAMS = ("bash", "sh", "env", "cat", "ls", "id", "sleep", "touch", "stat", "true", "false", "head", "mkdir", "df")
 TRAINING = ("torch", "megatron-core", "torchtitan", "einops", "psutil", "safetensors")
@@ -132,20 +132,25 @@ def _loaded(files: Iterable[Path]) -> set[Path]:
 
 def _closure(names: Iterable[str]) -> set[str]:
     """The named distributions and what they need here, as pip would install it."""
-    found: set[str] = set()
-    todo = list(names)
+    seen: set[tuple[str, str]] = set()
+    todo = [(canonicalize_name(name), "") for name in names]
     while todo:
-        name = canonicalize_name(todo.pop())
-        if name in found:
-            continue
-        try:
-            needs = importlib.metadata.requires(name) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        found.add(name)
-        parsed = map(Requirement, needs)
-        todo += [one.name for one in parsed if one.marker is None or one.marker.evaluate({"extra": ""})]
-    return found
+        one = todo.pop()
+        if one not in seen and _is_installed(one[0]):
+            seen.add(one)
+            todo += _needed(*one)
+    return {name for name, _ in seen}
+
+
+def _is_installed(name: str) -> bool:
+    return any(True for _ in importlib.metadata.distributions(name=name))
+
+
+def _needed(name: str, extra: str) -> Iterator[tuple[NormalizedName, str]]:
+    """What a distribution needs for one of its extras, each with each extra that is asked of it."""
+    for needed in map(Requirement, importlib.metadata.requires(name) or []):
+        if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+            yield from ((canonicalize_name(needed.name), asked) for asked in ("", *needed.extras))
 
 
 def _link(root: Path, names: Iterable[str]) -> None:
