@@ -19,6 +19,8 @@ from tests.testbed.hosts import Hosts
 pytestmark = pytest.mark.cluster
 
 RUN = ("run", EXAMPLE, "--nproc", "1", *QUICK, "global_batch_size=12")
+APART = ("--run-id", "apart")
+"""With MASTER_PORT: what nodes without a shared workspace need."""
 SECONDS = 15
 """In so many, mistakes are named on every node, on two busy cores."""
 SERVER = "import socket, time; s = socket.create_server(('', 29500)); print('up', flush=True); time.sleep(600)"
@@ -128,7 +130,24 @@ def test_a_workspace_that_is_not_shared(make_nodes: MakeNodes) -> None:
     nodes = make_nodes(2)
     nodes.hosts.hide("node2", nodes.workspace)
     nodes.start(*RUN)
-    check(nodes.end(), "the workspace is not shared", "node 1 (node2)", str(nodes.workspace), "workspace:")
+    told = (
+        "the workspace is not shared: node 1 (node2)",
+        str(nodes.workspace),
+        "workspace:",
+        "--run-id",
+        "MASTER_PORT",
+    )
+    check(nodes.end(), *told)
+    nodes.start(*RUN, *APART, each={0: {"MASTER_PORT": "29500"}})
+    check(nodes.end(), *told)
+
+
+def test_checkpoints_onto_folders_that_are_not_shared(make_nodes: MakeNodes) -> None:
+    """Each node would have its own ranks' part of them: that is refused before anything starts, on both nodes."""
+    nodes = make_nodes(2)
+    nodes.hosts.hide("node2", nodes.workspace)
+    nodes.start(*RUN, "save_interval=2", *APART, MASTER_PORT="29555")
+    check(nodes.end(), "saved in pieces: node 1 (node2)", "llama-tiny/checkpoints", "save:")
 
 
 def test_a_port_in_use(make_nodes: MakeNodes) -> None:
@@ -163,11 +182,11 @@ def test_missing_variables(make_nodes: MakeNodes) -> None:
         check(nodes.end(), f"{name} is not set, and the run has 2 nodes")
 
 
-def start_program(nodes: Nodes, tmp_path: Path, fault: str) -> None:
+def start_program(nodes: Nodes, tmp_path: Path, fault: str, *options: str, **env: str) -> None:
     """Ranks that agree in every step, one on each host."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    nodes.start("direct", "--nproc", "1", "--script", program, "--", fault, tmp_path)
+    nodes.start("direct", "--nproc", "1", *options, "--script", program, "--", fault, tmp_path, **env)
 
 
 def wait_for_ranks(nodes: Nodes, tmp_path: Path) -> None:
@@ -189,6 +208,23 @@ def test_a_rank_that_fails_ends_all_nodes(make_nodes: MakeNodes, tmp_path: Path)
     assert "node 0 tells why" in second.out
     assert "error: " not in second.text
     golden.check(first.out[first.out.index("error: ") :], "host-rank-raises", replace=VARIES)
+
+
+def test_a_rank_that_fails_on_a_node_with_files_of_its_own(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """Without a shared workspace the screen is the same: node 0 is sent the report of the rank that failed first."""
+    nodes = make_nodes(2)
+    nodes.hosts.hide("node2", nodes.workspace)
+    start_program(nodes, tmp_path, "raises", *APART, MASTER_PORT="29555")
+    wait_for_ranks(nodes, tmp_path)
+    since = time.monotonic()
+    first, second = nodes.end()
+    assert time.monotonic() - since < SECONDS
+    assert (first.code, second.code) == (3, 3), first.text + second.text
+    golden.check(first.out[first.out.index("error: ") :], "host-rank-raises", replace=VARIES)
+    find = ["find", nodes.workspace, "-name", "report.json", "-o", "-name", "rank-*.json", "-o", "-name", "debug.log"]
+    there = sorted(Path(line).name for line in nodes.hosts.check("node2", find).splitlines())
+    assert there == ["debug.log", "rank-1.json", "report.json"]
+    assert len(list(nodes.workspace.rglob("debug.log"))) == 1
 
 
 @pytest.mark.parametrize("loss", ["crash", "cut"])
@@ -218,10 +254,12 @@ def losses(workspace: Path) -> list[float]:
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_training_is_the_same_on_several_hosts(count: int, make_nodes: MakeNodes, tmp_path: Path) -> None:
-    """The losses are those of one host with as many ranks, and only node 0 prints a screen."""
+    """The losses are those of one host with as many ranks, also without a shared workspace, for two of them."""
     words = ("run", EXAMPLE, *QUICK, "global_batch_size=4", "train_iters=3")
     nodes = make_nodes(count)
-    nodes.start(*words, "--nproc", "1", NODES_WAIT_SECONDS="120")
+    if count == 2:
+        nodes.hosts.hide("node2", nodes.workspace)
+    nodes.start(*words, "--nproc", "1", *APART, NODES_WAIT_SECONDS="120", MASTER_PORT="29555")
     ended = nodes.end()
     assert [one.code for one in ended] == [0] * count, "".join(one.text for one in ended)
     assert all("ended       well" in one.out for one in ended[1:])

@@ -26,6 +26,7 @@ from primus_backend_megatron.rank.explaining import explained
 from primus_backend_megatron.rank.resume import choose_checkpoint, take
 from primus_backend_megatron.rank.saving import Collectives
 from primus_backend_megatron.rank.session import CURRENT, Session
+from primus_core.apart import is_apart
 from primus_core.checkpoints.choosing import fresh_start, own_run
 from primus_core.checkpoints.settling import settle
 from primus_core.contract import RankContext
@@ -138,8 +139,11 @@ def _index_cache(asked: str | None, session: Session, sources: Sources | None) -
     """Where Megatron keeps the order of samples: in the workspace, whoever owns the token files.
 
     Megatron names these files by path and settings, so a folder for each state of the token files keeps an order from
-    being used for others that took their place.
+    being used for others that took their place. Rank 0 writes them: a rank that does not see its files gets no folder,
+    and makes the order itself.
     """
+    if is_apart(session.rank.env):
+        return ""
     experiment = session.plan.experiment
     root = Path(experiment.workspace if experiment else session.plan.run_dir) / "cache" / "megatron-indices"
     prefixes = sources.prefixes() if sources else []

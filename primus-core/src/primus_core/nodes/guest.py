@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from primus_core.errors import ConfigError, RunError
+from primus_core.errors import ConfigError, PrimusError, RunError
 from primus_core.nodes.board import Question
 from primus_core.nodes.facts import Facts
 from primus_core.nodes.line import GREETING, Line, LostError
+from primus_core.nodes.mirror import Mirror
 from primus_core.nodes.place import Place
-from primus_core.nodes.told import as_error
+from primus_core.nodes.told import as_error, as_message
 from primus_core.outcome import Problem
 
 _CONNECT_SECONDS = 3.0
@@ -37,6 +39,8 @@ class Guest:
     def __init__(self, place: Place, facts: Facts, say: Callable[[str], None]) -> None:
         self._place, self._facts, self._say = place, facts, say
         self._line: Line | None = None
+        self._mirror: Mirror | None = None
+        self._is_over = False
 
     def __enter__(self) -> Guest:
         with Question(self._facts.folder) as question:
@@ -49,6 +53,8 @@ class Guest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._line is not None:
+            if isinstance(error, PrimusError) and not self._is_over:
+                self._line.send(error=as_message(error))
             self._line.close()
 
     def told(self) -> tuple[str, str]:
@@ -60,17 +66,45 @@ class Guest:
         message = self._hear()
         return str(message["run"]), str(message["digest"])
 
-    def ready(self, sees_plan: bool) -> None:
-        """Answer whether this node sees the plan."""
-        self._sent.send(ready=sees_plan)
+    def ready(self, *, sees_plan: bool, is_named: bool) -> None:
+        """Answer whether this node sees the plan, and whether its user has named the run and where the nodes meet."""
+        self._sent.send(ready=sees_plan, named=is_named)
+
+    def given(self) -> tuple[str, Sequence[str]]:
+        """For a node that does not see it: the plan's text, and signs in folders that all nodes have to share.
+
+        Raises:
+            PrimusError: node 0 says why there is no run, or is lost.
+        """
+        message = self._hear()
+        return str(message["plan"]), list(map(str, message["signs"]))
+
+    def kept(self, folder: Path, digest: str, unseen: Sequence[str]) -> None:
+        """Answer what was written, and keep the run directory alike with node 0's from now on.
+
+        Args:
+            unseen: the folders whose sign is not seen here.
+        """
+        self._sent.send(digest=digest, unseen=list(unseen))
+        self._mirror = Mirror(folder)
 
     def begin(self) -> None:
         """Wait for the start."""
+        if self._mirror is not None:
+            self._mirror.clear()
         self._hear()
 
     def trouble(self) -> bool:
         """Whether node 0 was lost."""
+        self._pass_on_files()
         return bool(self._sent.lost)
+
+    def _pass_on_files(self) -> None:
+        if self._mirror is not None:
+            for name, text in self._sent.files():
+                self._mirror.take(name, text)
+            for name, text in self._mirror.changed():
+                self._sent.send(file=name, text=text)
 
     def conclude(self, judge: Callable[[], tuple[Outcome, int, bool]]) -> tuple[Outcome, bool]:
         """Say that the ranks have ended, and hear what came of the run.
@@ -78,8 +112,10 @@ class Guest:
         Raises:
             RunError: node 0 was lost.
         """
+        self._pass_on_files()
         self._sent.send(ended=True)
         message = self._hear()
+        self._pass_on_files()
         outcome, _, _ = judge()
         return outcome, bool(message["again"])
 
@@ -105,8 +141,10 @@ class Guest:
             except TimeoutError:
                 continue
             except LostError as lost:
+                self._is_over = True
                 raise RunError("node 0 was lost", where=self._where, why=str(lost), remedy="see what it says") from None
             if "error" in message:
+                self._is_over = True
                 raise as_error(message["error"])
             return message
 

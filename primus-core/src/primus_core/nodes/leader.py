@@ -6,23 +6,25 @@ import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from primus_core.errors import ConfigError, PrimusError, RunError
 from primus_core.nodes.board import answer
 from primus_core.nodes.facts import Facts, differences
 from primus_core.nodes.knock import knock
 from primus_core.nodes.line import GREETING, Line, LostError
+from primus_core.nodes.listening import listen
+from primus_core.nodes.mirror import Mirror, is_for_guests
+from primus_core.nodes.offer import Offer, shown
 from primus_core.nodes.place import Place
-from primus_core.nodes.told import as_message
+from primus_core.nodes.told import as_error, as_message
 from primus_core.outcome import Problem
 
 _HELLO_SECONDS = 5.0
 _READY_SECONDS = 60.0
 _REFUSE_SECONDS = 3.0
-_POLL_SECONDS = 0.2
 
 Outcome = TypeVar("Outcome")
 
@@ -44,7 +46,7 @@ class Leader:
             self._listener = _listen(place, facts)
         except PrimusError as error:  # nobody can come and be told
             if isinstance(error, ConfigError):  # this is not the host where node 0 is expected; who is there?
-                knock(place, facts)
+                knock(place.address, place.port, facts.to_json())
             answer(facts.folder, place.nodes - 1, error)
             raise
         self._lines: dict[int, Line] = {}
@@ -52,6 +54,9 @@ class Leader:
         self._refused: list[Line] = []
         self._ended: set[int] = set()
         self._lost: dict[int, str] = {}
+        self._apart: dict[int, Line] = {}
+        """The nodes that have a run directory of their own."""
+        self._mirror: Mirror | None = None
 
     def __enter__(self) -> Leader:
         return self
@@ -91,19 +96,35 @@ class Leader:
                 if line.lost:
                     raise RunError(f"{self._known[rank].name} left before the start", why=line.lost)
 
-    def announce(self, run_id: str, plan: str, digest: str) -> None:
-        """Tell the others what is run, and make sure that they see it.
+    def announce(self, offer: Offer) -> None:
+        """Tell the others what is run, and make sure that they see it, or give it to those that have other folders.
 
         Raises:
-            ConfigError: a node does not see the plan: the workspace is not shared.
-            RunError: a node was lost meanwhile.
+            ConfigError: a node does not see the plan, and this run needs that it does.
+            PrimusError: a node cannot take part.
         """
         for line in self._lines.values():
-            line.send(run=run_id, digest=digest)
-        for rank, line in self._lines.items():
-            with self._losing(rank):
-                if not line.receive(_READY_SECONDS).get("ready"):
-                    raise not_shared(self._known[rank].name, plan)
+            line.send(run=offer.run_id, digest=offer.digest)
+        said = {rank: self._hear(rank) for rank in self._lines}
+        self._apart = {rank: self._lines[rank] for rank, told in said.items() if not told.get("ready")}
+        for rank in self._apart:
+            if not (said[rank].get("named") and self._place.port_is_given):
+                raise offer.not_shared(self._known[rank].name)
+        if self._apart:
+            self._give(offer)
+
+    def _give(self, offer: Offer) -> None:
+        """Send the plan to the nodes that keep their files apart."""
+        with shown(offer.shared) as signs:
+            for line in self._apart.values():
+                line.send(plan=offer.text, signs=signs)
+            said = {rank: self._hear(rank) for rank in self._apart}
+        for rank, told in said.items():
+            if told.get("digest") != offer.digest:
+                raise RunError(f"{self._known[rank].name} has another plan", why="what it wrote is not what was sent")
+            for folder in told.get("unseen", ()):
+                raise offer.in_pieces(self._known[rank].name, str(folder))
+        self._mirror = Mirror(offer.folder)
 
     def begin(self) -> None:
         """Have all nodes start their ranks."""
@@ -113,6 +134,7 @@ class Leader:
 
     def trouble(self) -> bool:
         """Whether a node was lost while the run went on."""
+        self._pass_on_files()
         for rank, line in self._lines.items():
             if line.lost and rank not in self._ended:
                 self._lost.setdefault(rank, line.lost)
@@ -126,8 +148,10 @@ class Leader:
         """
         for rank, line in self._lines.items():
             self._await_end(rank, line)
+        self._pass_on_files()
         outcome, code, again = judge()
         again = again and not self._lost
+        self._pass_on_files()
         for line in self._lines.values():
             line.send(code=code, again=again)
         return outcome, again
@@ -135,13 +159,43 @@ class Leader:
     def _await_end(self, rank: int, line: Line) -> None:
         while rank not in self._lost:
             try:
-                if line.receive(1.0).get("ended"):
+                told = line.receive(1.0)
+                if told.get("ended"):
                     self._ended.add(rank)
                     return
+                if "error" in told:
+                    self._lost[rank] = str(as_error(told["error"]))
             except TimeoutError:
-                continue
+                self._pass_on_files()
             except LostError as lost:
                 self._lost.setdefault(rank, str(lost))
+
+    def _pass_on_files(self) -> None:
+        """Take what the nodes apart have sent, and send them what their ranks look for."""
+        if self._mirror is None:
+            return
+        for rank, line in self._apart.items():
+            for name, text in line.files():
+                if self._mirror.take(name, text):
+                    self._send_file(name, text, but=rank)
+        for name, text in self._mirror.changed():
+            self._send_file(name, text)
+
+    def _send_file(self, name: str, text: str, but: int = 0) -> None:
+        if is_for_guests(name):
+            for rank, line in self._apart.items():
+                if rank != but:
+                    line.send(file=name, text=text)
+
+    def _hear(self, rank: int) -> Mapping[str, Any]:
+        """What a node says before the start."""
+        try:
+            told = self._lines[rank].receive(_READY_SECONDS)
+        except (TimeoutError, LostError) as lost:
+            raise RunError(f"{self._known[rank].name} was lost before the start", why=str(lost)) from None
+        if "error" in told:
+            raise cannot_take_part(self._known[rank].name, told["error"])
+        return told
 
     def _accept(self, say: Callable[[str], None]) -> None:
         try:
@@ -151,7 +205,11 @@ class Leader:
         line = Line(connection)
         line.send(hello=GREETING)
         try:
-            guest = Facts.of(line.receive(_HELLO_SECONDS))
+            told = line.receive(_HELLO_SECONDS)
+            if "failed" in told:
+                self._refused.append(line)
+                raise cannot_take_part(f"node {told.get('rank')} ({told.get('host')})", told["failed"])
+            guest = Facts.of(told)
         except (TimeoutError, LostError, KeyError, TypeError, ValueError):  # somebody else, or an impatient one
             line.close()
             return
@@ -198,28 +256,17 @@ class Leader:
                 line.send(error=message)
                 self._refused.append(line)
 
-    @contextlib.contextmanager
-    def _losing(self, rank: int) -> Iterator[None]:
-        try:
-            yield
-        except (TimeoutError, LostError) as lost:
-            raise RunError(f"{self._known[rank].name} was lost before the start", why=str(lost)) from None
 
-
-def not_shared(name: str, plan: str) -> ConfigError:
-    """The error of a workspace that is not the same everywhere."""
-    return ConfigError(
-        f"the workspace is not shared: {name} does not see what node 0 has written",
-        where=plan,
-        why="the plan, the reports of the ranks and the checkpoints have to be the same files on every node",
-        remedy="set `workspace:` to a folder of a file system that all nodes have",
-    )
+def cannot_take_part(name: str, told: Mapping[str, Any]) -> PrimusError:
+    """The error of a run one of whose nodes has failed before the start."""
+    error = as_error(told)
+    return type(error)(f"{name} cannot take part: {error.what}", where=error.where, why=error.why, remedy=error.remedy)
 
 
 def _listen(place: Place, facts: Facts) -> socket.socket:
     _check_own(place, facts)
     try:
-        listener = _server(place.port)
+        return listen(place.port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise RunError(f"cannot wait at port {place.port}", why=str(error), remedy="choose another") from None
@@ -228,15 +275,6 @@ def _listen(place: Place, facts: Facts) -> socket.socket:
             why="another program, or another run, waits there",
             remedy="end it, or set MASTER_PORT to another port on every node",
         ) from None
-    listener.settimeout(_POLL_SECONDS)
-    return listener
-
-
-def _server(port: int) -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", port))
 
 
 def _check_own(place: Place, facts: Facts) -> None:

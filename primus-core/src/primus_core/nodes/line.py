@@ -8,7 +8,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 GREETING = "primus-nodes"
@@ -16,7 +16,8 @@ GREETING = "primus-nodes"
 BEAT_SECONDS = 2.0
 LOST_SECONDS = 10.0
 """Nothing heard for so long: the other side is lost."""
-_LONGEST = 1 << 20
+_LONGEST = 1 << 26
+"""Bytes of a message: plans of large runs, and what their ranks report."""
 
 
 class LostError(Exception):
@@ -35,6 +36,7 @@ class Line:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
         self._arrived: queue.Queue[Mapping[str, Any]] = queue.Queue()
+        self._files: queue.Queue[tuple[str, str]] = queue.Queue()
         self._sending = threading.Lock()
         self._closed = threading.Event()
         self._lost = ""
@@ -74,6 +76,12 @@ class Line:
             if time.monotonic() > deadline:
                 raise TimeoutError
 
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Name and text of each file that has arrived; all that were sent before a message come before it."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                yield self._files.get_nowait()
+
     def close(self) -> None:
         self._closed.set()
         with contextlib.suppress(OSError):
@@ -111,7 +119,9 @@ class Line:
                     message = json.loads(line)
                 except ValueError:
                     return "it speaks another language"
-                if isinstance(message, dict) and message:
+                if isinstance(message, dict) and "file" in message:
+                    self._files.put((str(message["file"]), str(message.get("text", ""))))
+                elif isinstance(message, dict) and message:
                     self._arrived.put(message)
         return ""
 

@@ -31,6 +31,8 @@ class Place:
     """Of node 0, as the user wrote it."""
     port: int
     """Of node 0, where the nodes meet."""
+    port_is_given: bool = False
+    """The user chose it."""
     wait: float
     """Seconds that nodes wait for each other."""
 
@@ -45,7 +47,7 @@ def place_of(env: Mapping[str, str], options: Mapping[str, Value]) -> Place | No
     Raises:
         ConfigError: a number is none or out of range, or one is missing.
     """
-    asked = {name: env.get(variable) or options.get(name) for name, variable in _NAMES.items()}
+    asked = asked_of(env, options)
     nodes = _number("nnodes", asked["nnodes"], 1)
     if nodes < 1:
         raise ConfigError(f"NNODES is {nodes}", why="a run has at least one node", remedy="give the number of nodes")
@@ -63,8 +65,30 @@ def place_of(env: Mapping[str, str], options: Mapping[str, Value]) -> Place | No
     if port not in range(1, 1 << 16):
         raise ConfigError(f"MASTER_PORT is {port}", why="ports are 1 to 65535", remedy="choose another, or none")
     return Place(
-        nodes=nodes, rank=rank, address=str(asked["master_addr"]), port=port, wait=_seconds(asked["wait_seconds"])
+        nodes=nodes,
+        rank=rank,
+        address=str(asked["master_addr"]),
+        port=port,
+        port_is_given=asked["master_port"] is not None,
+        wait=_seconds(asked["wait_seconds"]),
     )
+
+
+def asked_of(env: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
+    """What is asked, by the names of the options; None where nothing is."""
+    return {name: env.get(variable) or options.get(name) for name, variable in _NAMES.items()}
+
+
+def rough_place(env: Mapping[str, str], options: Mapping[str, Value]) -> tuple[int, str, int] | None:
+    """How many nodes there are and the address and port of node 0; None for one node, or where that is not known."""
+    asked = asked_of(env, options)
+    try:
+        nodes, port = _number("nnodes", asked["nnodes"], 1), _number("master_port", asked["master_port"], DEFAULT_PORT)
+    except ConfigError:
+        return None
+    if nodes < 2 or asked["master_addr"] is None or port not in range(1, 1 << 16):
+        return None
+    return nodes, str(asked["master_addr"]), port
 
 
 def _number(name: str, value: Value, default: int) -> int:

@@ -1,4 +1,4 @@
-"""Tasks that rank 0 runs before all ranks start the main one."""
+"""Tasks that rank 0 runs before all ranks start the main one; on a node without its files, the first rank there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attrs import evolve
 
+from primus_core.apart import is_apart
 from primus_core.contract import RankContext
 from primus_core.files import write_atomic
 from primus_core.log.events import to_json
@@ -25,7 +26,7 @@ def prepare(plan: RunPlan, rank: RankContext, run_dir: RunDir) -> None:
     """
     for task in plan.prepare:
         path = run_dir.prepare / f"{task.kind}.json"
-        if rank.rank == 0:
+        if (rank.local_rank if is_apart(rank.env) else rank.rank) == 0:
             _run(plan, task, rank, path)
         else:
             _await(task, rank, path)
