@@ -17,14 +17,21 @@ from primus_core.rundir import RunDir
 from primus_core.submit.files import write_files
 from primus_core.submit.handle import Handle
 
+_SCRIPT = "output_script"
+
 
 def hand_over_plan(submission: Submission, plan: RunPlan, env: Mapping[str, str], *, silent: bool) -> int:
     """Submit a run whose plan is written, and tell how it is followed; returns the exit code.
 
-    Where the scheduler's command waits for the run, so does this, and tells what came of it.
+    Where the scheduler's command waits for the run, so does this, and tells what came of it. Where the user asked for
+    the job script alone (``output_script`` of the launcher's section), that is written and nothing submitted.
     """
     from primus_core.cli.run import headline  # here: it calls this module
 
+    if isinstance(path := plan.job.options.get(_SCRIPT), str):
+        write_script(submission, plan, path)
+        say("\n".join([headline(plan), topic_line("script", f"{path}; `{_command(submission)} {path}` submits it")]))
+        return ExitCode.OK
     rundir = RunDir(Path(plan.run_dir))
     handles: list[Handle] = []
 
@@ -54,6 +61,10 @@ def hand_over_plan(submission: Submission, plan: RunPlan, env: Mapping[str, str]
     else:
         say(text)
     return ended.exit_code or status
+
+
+def _command(submission: Submission) -> str:
+    return os.path.basename(submission.processes[0].argv[0])
 
 
 def _tell(plan: RunPlan, env: Mapping[str, str], head: str, handle: Handle) -> None:

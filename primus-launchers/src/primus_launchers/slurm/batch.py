@@ -14,7 +14,7 @@ from primus_core.plan import Job, Process, Submission
 SCRIPT = "job.sh"
 _HANDLE = r"^(\d+)(?:;\S*)?$"
 """What ``sbatch --parsable`` prints: the number of the job, and of several clusters the name of one."""
-_PLAIN = re.compile(r"[^\w@%+=:,./\[\]{}*~^-]")
+_UNPLAIN = re.compile(r"[^\w@%+=:,./\[\]{}*~^-]")
 _CHAIN = re.compile(r"--array=.*%1$")
 _OUTPUT = ("--output=", "-o")
 
@@ -101,5 +101,8 @@ def _refuse(flags: Sequence[str]) -> None:
 
 
 def _quoted(flag: str) -> str:
-    """A word as sbatch reads it from a script: a backslash takes the meaning from the sign behind it."""
-    return _PLAIN.sub(lambda sign: f"\\{sign[0]}", flag)
+    """A word as sbatch reads it from a script: quotes hold blanks, and a backslash the sign behind it."""
+    if not _UNPLAIN.search(flag):
+        return flag
+    inner = flag.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{inner}"'

@@ -63,7 +63,7 @@ def _text(own: str, state: str, fields: Mapping[str, str]) -> str:
     if state == "pending":
         start = fields.get("StartTime", "Unknown")
         begin = f", not before {start}" if reason == "BeginTime" and start != "Unknown" else ""
-        return f"{own} ({reason}{begin})"
+        return own if reason in ("", "None") else f"{own} ({reason}{begin})"
     if state == "running":
         return f"{own} on {nodes}"
     status, _, signal = code.partition(":")
