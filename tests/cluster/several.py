@@ -54,7 +54,7 @@ class Nodes:
         self._started = time.monotonic()
         for number in range(len(self.names)) if only is None else only:
             asked = {
-                "NODES_WAIT_SECONDS": "25",
+                "NODES_WAIT_SECONDS": "120",
                 "NNODES": str(len(self.names)),
                 "NODE_RANK": str(number),
                 "MASTER_ADDR": "node1",

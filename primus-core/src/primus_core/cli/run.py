@@ -44,10 +44,12 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
         say(_dry_run(args, prepared))
         return ExitCode.OK
     from primus_core.cli.copying import console_of  # here: a dry run does without what starts processes
+    from primus_core.cli.neighbours import told_to_the_others
 
     with console_of(args, env) as console:
-        shell = patched(args, env)
-        prepared = prepare(args, shell)
+        with told_to_the_others(args, env):
+            shell = patched(args, env)
+            prepared = prepare(args, shell)
         warn(prepared)
         return start(prepared, shell, console, silent=args.silent)
 

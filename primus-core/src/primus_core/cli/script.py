@@ -36,10 +36,12 @@ def run_script(args: argparse.Namespace, words: Sequence[str], options: Sequence
     if args.dry_run or args.output:
         return _plan_only(args, words, options, env)
     from primus_core.cli.copying import console_of  # here: a dry run does without what starts processes
+    from primus_core.cli.neighbours import told_to_the_others
 
     with console_of(args, env) as console:
-        shell = patched(args, env)
-        prepared = _prepare(args, words, shell)
+        with told_to_the_others(args, env):
+            shell = patched(args, env)
+            prepared = _prepare(args, words, shell)
         warn(prepared)
         return start(prepared, shell, console, silent=args.silent)
 
