@@ -1,0 +1,97 @@
+"""What Slurm says when a job cannot be made or is lost, in words that tell what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+from attrs import frozen
+
+from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
+
+_SHOWN = 6
+_QUEUED = re.compile(r"srun: job (\d+) queued and waiting for resources")
+_NOISE = re.compile(
+    r"(job \d+ (queued and waiting|has been allocated)|Try \"srun|Waiting up to \d+|_step_signal|configuration not "
+    r"available now|task \d+: (Exited|Terminated)|Job step aborted)"
+)
+_HEAD = re.compile(r"^(srun|slurmstepd[\w.-]*|slurmd[\w.-]*): (error: |fatal: )?")
+_ERRORS = {kind.exit_code: kind for kind in (ConfigError, DependencyError, RunError)}
+
+
+@frozen(kw_only=True)
+class Fault:
+    """One row of ``faults.json``."""
+
+    id: str
+    pattern: str
+    """A regular expression for one line that Slurm wrote."""
+    what: str
+    remedy: str
+    sample: str
+    """What Slurm said in such a case."""
+    exit_code: int
+
+    def found_in(self, text: str) -> bool:
+        return re.search(self.pattern, text) is not None
+
+
+@cache
+def known_faults() -> tuple[Fault, ...]:
+    """The table; of two rows that fit, the earlier one is meant."""
+    text = resources.files(__package__).joinpath("faults.json").read_text(encoding="utf-8")
+    return tuple(Fault(**row) for row in json.loads(text))
+
+
+def notice(line: str) -> str:
+    """What to tell the user of a line at once; empty for most."""
+    found = _QUEUED.search(line)
+    return f"job {found[1]} waits for its nodes" if found else ""
+
+
+def unstarted(status: int, said: Sequence[str]) -> PrimusError:
+    """The error of a job in which no rank ever ran.
+
+    Args:
+        status: of srun.
+        said: what Slurm wrote.
+    """
+    return _known(said) or RunError(
+        "Slurm started no ranks",
+        why=_shown(said) or f"srun ended with status {status} and no word",
+        remedy="see whether `srun -N 1 true` works with the same options",
+    )
+
+
+def lost(hosts: Sequence[str], status: int, said: Sequence[str]) -> PrimusError:
+    """The error of a job that Slurm ended, or of nodes that are gone, while the ranks ran."""
+    names = ", ".join(hosts[:_SHOWN]) + (f" and {len(hosts) - _SHOWN} more" if len(hosts) > _SHOWN else "")
+    return _known(said) or RunError(
+        f"{names} {'is' if len(hosts) == 1 else 'are'} lost",
+        why=_shown(said) or f"srun ended with status {status} and no word",
+        remedy="see whether the nodes are up (`sinfo -R`); auto_continue_train=true goes on from the last checkpoint",
+    )
+
+
+def not_installed(program: str, error: PrimusError) -> PrimusError:
+    return DependencyError(
+        f"{program} cannot be started on this host",
+        why=error.why,
+        remedy="run this on a login node of the cluster, or load Slurm's module there",
+    )
+
+
+def _known(said: Sequence[str]) -> PrimusError | None:
+    for fault in known_faults():
+        if any(map(fault.found_in, said)):
+            return _ERRORS[ExitCode(fault.exit_code)](fault.what, why=_shown(said), remedy=fault.remedy)
+    return None
+
+
+def _shown(said: Sequence[str]) -> str:
+    """The last lines that explain something, without the program's name, each once."""
+    lines = [_HEAD.sub("", line) for line in said if line.strip() and not _NOISE.search(line)]
+    return "\n".join(list(dict.fromkeys(lines))[-_SHOWN:])

@@ -1,0 +1,277 @@
+"""``python -m primus_launchers.slurm.step OPTIONS -- srun ...``: runs ``srun``, and what it starts, to the end.
+
+``srun`` would end the job at the first SIGTERM or the second Ctrl-C. So it gets no signal: they go through its standard
+input to the program on each node. When one node fails, the others are told to end too. Events of the ranks pass
+through; other output is written with the name of its node before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from primus_core import linux
+from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
+from primus_core.log.events import encode
+from primus_core.plan import Process
+from primus_core.screens import problem_lines
+from primus_core.submit.lines import sort_out
+from primus_core.submit.processes import Child, descendants, kill, signal_group, start
+from primus_launchers.container.relay import Signals, lines_of
+from primus_launchers.slurm import faults
+from primus_launchers.slurm.frames import Joiner, Line
+from primus_launchers.slurm.wire import BEATS, END_SECONDS, GRACE_SECONDS, KIND, LOST_SECONDS, STOPPING_LOST_SECONDS
+from primus_launchers.ssh.checks import digest
+from primus_launchers.ssh.wire import line
+
+_OTHERS_SECONDS = 3.0
+"""How long other nodes may still say that they fail too, before anything is started."""
+_KILL_SECONDS = 5.0
+_KEPT = 40
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_ALWAYS_SENT = ("PRIMUS_", "TORCH_ELASTIC_")
+_ERRORS = {kind.exit_code: kind for kind in (ConfigError, DependencyError, RunError)}
+
+
+class NodeState:
+    """What is known of one node."""
+
+    def __init__(self) -> None:
+        self.state = "silent"
+        self.host = ""
+        self.status: int | None = None
+
+
+class Step:
+    """The program's state."""
+
+    def __init__(self, args: argparse.Namespace, env: Mapping[str, str]) -> None:
+        self._args, self._env = args, env
+        self._events = env.get("PRIMUS_CONSOLE") == "events"
+        self._signals = Signals()
+        self._joiner = Joiner()
+        self._nodes = [NodeState() for _ in range(args.nodes)]
+        self._phase = "ready"
+        """What the nodes are to say next: ready, met, ended."""
+        self._meeting: Mapping[str, Any] = {}
+        self._errors: list[tuple[int, PrimusError]] = []
+        """With the number of the node: they are told in its order."""
+        self._said: deque[str] = deque(maxlen=_KEPT)
+        """The last lines of Slurm's own."""
+        self._lost_seconds = args.lost_seconds
+        self._deadline: float | None = None
+        self._asked = 0
+        """The signal by which the end was asked for before anything ran."""
+        self._sending = threading.Lock()
+
+    def run(self) -> int:
+        """Returns the exit status: 0 where the ranks of every node ended with 0."""
+        self._signals.install()
+        try:
+            child = start(Process(argv=tuple(self._args.argv)), self._env, talks=True)
+        except PrimusError as error:
+            self._errors.append((0, faults.not_installed(self._args.argv[0], error)))
+            return self._leave(1)
+        try:
+            threading.Thread(target=self._beat, args=(child,), daemon=True).start()
+            self._send(child, **self._request())
+            for said in lines_of(child):
+                if said:
+                    self._take(child, *said)
+                else:
+                    self._tick(child)
+            status = child.wait()
+        finally:
+            kill(descendants(os.getpid()))
+        return self._leave(status)
+
+    def _request(self) -> dict[str, Any]:
+        plan = os.path.join(os.path.dirname(self._args.submission), "plan.json") if self._args.submission else ""
+        named = set(filter(None, self._args.inherit.split(",")))
+        env = {key: text for key, text in self._env.items() if key in named or key.startswith(_ALWAYS_SENT)}
+        return {
+            "nodes": self._args.nodes,
+            "env": env,
+            "plan": plan,
+            "digest": digest(plan) if plan else None,
+            "workdir": self._args.workdir,
+            "port": self._args.master_port,
+            "lost_seconds": self._lost_seconds,
+            "keep_job": "SLURM_JOB_ID" in self._env,
+        }
+
+    def _beat(self, child: Child) -> None:
+        while child.returncode is None:
+            time.sleep(self._lost_seconds / BEATS)
+            self._send(child, do="alive")
+
+    def _send(self, child: Child, **message: object) -> None:
+        with self._sending, suppress(OSError, ValueError):  # srun may be gone
+            if child.stdin:
+                child.stdin.write(line(message))
+                child.stdin.flush()
+
+    def _take(self, child: Child, stream: str, text: bytes) -> None:
+        if stream == "err":
+            self._hear_slurm(text)
+            return
+        for one in self._joiner.feed(text):
+            if isinstance(one, Line):
+                self._take_line(child, one)
+            else:
+                self._hear_slurm(one)
+
+    def _take_line(self, child: Child, said: Line) -> None:
+        noise, event = sort_out(said.text)
+        node = self._nodes[said.node] if said.node < len(self._nodes) else NodeState()
+        if noise.strip():
+            self._write(f"{node.host}: ".encode() + noise.rstrip(b"\r") + b"\n")
+        if event is None:
+            return
+        if event.get("kind") == KIND:
+            self._hear(child, said.node, node, event)
+        else:
+            self._write(encode(event))
+
+    def _hear_slurm(self, text: bytes) -> None:
+        """A line of ``srun`` or of Slurm's daemon on a node."""
+        words = text.decode("utf-8", "replace").rstrip()
+        self._said.append(words)
+        if (notice := faults.notice(words)) and not self._asked:
+            self._notice(notice)
+        self._write(text.rstrip(b"\r") + b"\n")
+
+    def _hear(self, child: Child, number: int, node: NodeState, event: Mapping[str, Any]) -> None:
+        node.state, node.host = event["state"], event["host"]
+        if node.state == "ready" and "port" in event:
+            self._meeting = event
+        elif node.state == "refused":
+            kind = _ERRORS.get(ExitCode(event["exit_code"]), RunError)
+            for told in event["problems"]:
+                self._errors.append(
+                    (number, kind(told["what"], where=told["where"], why=told["why"], remedy=told["remedy"]))
+                )
+            self._deadline = self._deadline or time.monotonic() + _OTHERS_SECONDS
+        elif node.state == "ended":
+            node.status = event["status"]
+            if node.status:
+                self._end_all(child)
+
+    def _tick(self, child: Child) -> None:
+        if self._phase == "ready" and self._all("ready"):
+            self._notice(f"job {self._meeting['job']} runs on {self._meeting['hosts']}")
+            self._go_on(child, "met", "meet")
+        elif self._phase == "met" and self._all("met"):
+            self._go_on(child, "ended", "start")
+        for number in self._signals.take():
+            self._pass_on(child, number)
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            self._insist(child)
+
+    def _all(self, state: str) -> bool:
+        return all(node.state == state for node in self._nodes)
+
+    def _go_on(self, child: Child, phase: str, order: str) -> None:
+        self._phase = phase
+        address = self._args.master_addr or self._meeting["address"]
+        self._send(child, do=order, address=address, port=self._meeting["port"])
+
+    def _pass_on(self, child: Child, number: int) -> None:
+        if number in _ENDING:
+            self._lost_seconds = min(self._lost_seconds, STOPPING_LOST_SECONDS)
+            self._send(child, do="alive")
+        if self._phase == "ended":
+            self._send(child, do="signal", number=number, lost_seconds=self._lost_seconds)
+        elif number in _ENDING:
+            self._asked = self._asked or number
+            self._insist(child)  # nothing runs yet
+
+    def _end_all(self, child: Child) -> None:
+        if self._deadline is None:
+            self._deadline = time.monotonic() + END_SECONDS
+            self._send(child, do="end", grace=GRACE_SECONDS)
+
+    def _insist(self, child: Child) -> None:
+        """Have Slurm end what is left: by a signal that ``srun`` takes as the wish to end the job, then by force."""
+        if self._phase != "ended":
+            self._send(child, do="end", grace=0)
+        if self._deadline is None or not self._forced:
+            self._forced = True
+            self._deadline = time.monotonic() + _KILL_SECONDS
+            signal_group(child, signal.SIGTERM)
+        else:
+            kill(descendants(os.getpid()))
+
+    _forced = False
+
+    def _notice(self, text: str) -> None:
+        if self._events:
+            self._write(encode({"kind": "notice", "topic": "slurm", "text": text}))
+        else:
+            self._write(f"slurm: {text}\n".encode())
+
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError):  # nobody reads any more
+            while data:
+                data = data[os.write(1, data) :]
+
+    def _leave(self, status: int) -> int:
+        """Say what went wrong beside the ranks; returns the exit status."""
+        statuses = [node.status for node in self._nodes]
+        if not self._errors and not self._asked and None in statuses and not any(statuses):
+            self._errors += [(0, error) for error in self._why(status)]
+        if self._errors:
+            errors = [error for _, error in sorted(self._errors, key=lambda one: one[0])]
+            self._tell(errors)
+            return int(errors[0].exit_code)
+        if self._asked:
+            return 128 + self._asked
+        return next((one for one in statuses if one), 0) or (ExitCode.RUNTIME if None in statuses else ExitCode.OK)
+
+    def _why(self, status: int) -> Sequence[PrimusError]:
+        silent = [node.host or f"node {number}" for number, node in enumerate(self._nodes) if node.status is None]
+        if self._phase == "ended":
+            return [faults.lost(silent, status, self._said)]
+        return [faults.unstarted(status, self._said)]
+
+    def _tell(self, errors: Sequence[PrimusError]) -> None:
+        if self._events:
+            problems = [{"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in errors]
+            self._write(encode({"kind": "launcher", "problems": problems, "exit_code": int(errors[0].exit_code)}))
+        else:
+            sys.stderr.write("".join(f"{text}\n" for text in problem_lines(errors)))
+            sys.stderr.flush()
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="primus_launchers.slurm.step", allow_abbrev=False)
+    parser.add_argument("--nodes", type=int, default=1, help="how many nodes there are")
+    parser.add_argument("--inherit", default="", help="names of variables that the nodes get, separated by commas")
+    parser.add_argument("--workdir", default="", help="folder that every node has to see")
+    parser.add_argument("--submission", default="", help="folder of the launcher's files, in the run directory")
+    parser.add_argument("--lost-seconds", type=float, default=LOST_SECONDS)
+    parser.add_argument("--master-addr", default="")
+    parser.add_argument("--master-port", type=int, default=0)
+    words = list(argv)
+    index = words.index("--") if "--" in words else len(words)
+    args = parser.parse_args(words[:index])
+    args.argv = words[index + 1 :]
+    return args
+
+
+def main() -> int:
+    """The program; returns its exit status."""
+    linux.adopt_orphans()
+    return int(Step(parse(sys.argv[1:]), os.environ).run())
+
+
+if __name__ == "__main__":
+    os._exit(main())  # a thread may wait for srun
