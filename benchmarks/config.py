@@ -44,7 +44,7 @@ def validate(path: Path) -> Judged:
     from primus_core import discovery
     from primus_core.pipeline import Scope, judge
     from primus_core.planning.accelerators import Found
-    from primus_core.planning.make import Request
+    from primus_core.planning.job import Request
     from primus_core.resolve import resolve
 
     plugins = scan()

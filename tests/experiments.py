@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 from primus_core.experiment import Experiment, Layer, Leaf, Module, Origin, Value
 from primus_core.outcome import Finding, Where
 from primus_core.plan import Accelerator, RunPlan, Settings, Target, Translation
-from primus_core.planning.make import Request, make_plan
+from primus_core.planning.job import Request
+from primus_core.planning.make import make_plan
 from primus_core.planning.settings import core_settings
 
 FILE = "exp.yaml"

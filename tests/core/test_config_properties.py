@@ -20,7 +20,7 @@ from primus_core.explain.leaves import leaves
 from primus_core.explain.vocabulary import Vocabulary, vocabulary
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import Found
-from primus_core.planning.make import Request
+from primus_core.planning.job import Request
 from primus_core.resolve import resolve
 from primus_core.yamlfile import dump_experiment, written
 

@@ -9,8 +9,9 @@ import pytest
 
 from primus_core.cli.launching import with_launcher_file
 from primus_core.errors import ConfigError, ErrorGroup
-from primus_core.planning.launcheroptions import launcher_options, typed_options
-from primus_core.resolve import read_launcher_file, with_defaults
+from primus_core.planning.launcheroptions import typed_options
+from primus_core.planning.sections import put_together
+from primus_core.resolve import read_launcher_file
 from tests.core.test_launcher_options import experiment
 
 
@@ -23,9 +24,10 @@ def test_the_experiment_wins_over_the_file(file: Path) -> None:
     """Options of the file fill what the experiment's own section leaves open; each keeps its place."""
     file.write_text("direct:\n  gpus_per_node: 8\n  master_port: ${PORT}\ncontainer:\n  image: x\n")
     sections = read_launcher_file(str(file), {"PORT": "29500"}, "/")
-    both = with_defaults(experiment(direct={"gpus_per_node": 2}), "direct", sections["direct"])
-    assert launcher_options(both, "direct") == {"gpus_per_node": 2, "master_port": 29500}
-    assert str(both.launchers["direct"]["master_port"].origin) == f"{file}:3"
+    both = put_together([sections, experiment(direct={"gpus_per_node": 2}).launchers], "/")["direct"]
+    assert typed_options("direct", both) == {"gpus_per_node": 2, "master_port": 29500}
+    assert str(both["master_port"].origin) == f"{file}:3"
+    assert [str(leaf.origin) for leaf in both["gpus_per_node"].overrode] == [f"{file}:2"]
 
 
 def test_sections_of_the_reference_are_known(file: Path) -> None:

@@ -58,22 +58,21 @@ def test_wrong_options_are_told_together() -> None:
 
 def test_a_section_that_nobody_reads_is_warned_of() -> None:
     """Sections without a reader in this run are named with the place of each key, and stop nothing."""
-    options = experiment(slurm={"nodes": 2, "partition": "gpu"}, container={"image": "x"}, platform={"name": "y"})
+    options = experiment(torque={"nodes": 2, "queue": "gpu"}, container={"image": "x"}, platform={"name": "y"})
     findings = check_sections(options, "direct")
     assert {finding.severity for finding in findings} == {"warning"}
     assert [finding.evidence for finding in findings] == [
-        "slurm.nodes (exp.yaml:1), slurm.partition (exp.yaml:2)",
-        "container.image (exp.yaml:3)",
+        "torque.nodes (exp.yaml:1), torque.queue (exp.yaml:2)",
         "platform.name (exp.yaml:4)",
     ]
-    assert "`slurm:` is not read" in findings[0].summary
+    assert "`torque:` is not read" in findings[0].summary
 
 
 def test_a_launcher_of_another_package_checks_its_own_section() -> None:
     """The section of the launcher that runs goes to it as written."""
-    options = experiment(slurm={"nodes": "2"})
-    assert check_sections(options, "slurm") == ()
-    assert launcher_options(options, "slurm") == {"nodes": "2"}
+    options = experiment(torque={"nodes": "2"})
+    assert check_sections(options, "torque") == ()
+    assert launcher_options(options, "torque") == {"nodes": "2"}
 
 
 def test_the_schema_types_its_own_defaults() -> None:

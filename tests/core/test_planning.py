@@ -11,8 +11,9 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
 from primus_core.plan import Layout, RunPlan, Settings, Target, Translation
 from primus_core.planning.accelerators import Found, find_accelerators
+from primus_core.planning.job import Request
 from primus_core.planning.legality import check_layout, divisors
-from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
+from primus_core.planning.make import make_plan, make_target, only_module, secret_env
 from primus_core.planning.secrets import is_secret, secret_names
 
 CPU = Found(kind="cpu", count=0)

@@ -16,7 +16,7 @@ from primus_core.experiment import Leaf, Origin, Value
 from primus_core.parameters import Parameter, coerce
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import Found
-from primus_core.planning.make import Request
+from primus_core.planning.job import Request
 from primus_core.resolve import resolve
 
 FOLDER = Path(__file__).parents[3] / "shared/reference"

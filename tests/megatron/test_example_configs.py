@@ -11,7 +11,7 @@ import pytest
 from primus_core import discovery
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import Found
-from primus_core.planning.make import Request
+from primus_core.planning.job import Request
 from primus_core.resolve import resolve
 from tests.core.weights import layers_with_experts, parameter_count, routed_experts
 

@@ -12,7 +12,7 @@ from primus_backend_megatron.host.schema import schema_for
 from primus_core import discovery
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import Found
-from primus_core.planning.make import Request
+from primus_core.planning.job import Request
 from primus_core.resolve import resolve
 from tests.core.published import HYBRIDS, PROXIES, PUBLISHED
 

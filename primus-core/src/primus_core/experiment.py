@@ -49,6 +49,10 @@ class Leaf:
     """Environment variables that the value refers to, in the order of the text; also of those that were not set."""
 
 
+Sections: TypeAlias = "Mapping[str, Mapping[str, Leaf]]"
+"""Options of launchers: by the name of the section, then by the option's."""
+
+
 @frozen(kw_only=True)
 class Module:
     """One entry of ``modules:``: a back end, a model and their parameters.
@@ -85,7 +89,7 @@ class Experiment:
     modules: Mapping[str, Module]
     env: Mapping[str, Leaf] = field(factory=dict)
     """Environment variables of every rank, from the top-level ``env:``."""
-    launchers: Mapping[str, Mapping[str, Leaf]] = field(factory=dict)
+    launchers: Sections = field(factory=dict)
     """Options of launchers by section (``direct``, ``container``, ``slurm``)."""
     platform: Mapping[str, Leaf] = field(factory=dict)
     words: Mapping[str, Leaf] = field(factory=dict)

@@ -14,9 +14,10 @@ from primus_core.outcome import Finding, Where
 from primus_core.plan import Accelerator, RunPlan, Settings, Target, Task, Translation
 from primus_core.planning.accelerators import Found
 from primus_core.planning.datafiles import check_data_names, data_task
+from primus_core.planning.job import Request
 from primus_core.planning.launcheroptions import check_sections
 from primus_core.planning.legality import check_layout
-from primus_core.planning.make import Request, make_plan, make_target, only_module, secret_env
+from primus_core.planning.make import make_plan, make_target, only_module, secret_env
 from primus_core.planning.nodes import layout_asked, nodes_for
 from primus_core.planning.patchorder import check_patches
 from primus_core.planning.portable import typed_params, with_native_spellings

@@ -6,37 +6,34 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from attrs import evolve
+
 from primus_core.cli.arguments import Parser
 from primus_core.cli.launchoptions import add_launch_options, words_of
-from primus_core.cli.main import COMMANDS, PACKAGES, find_command, usage_of
+from primus_core.cli.modes import STARTS, Mode, enter, split, start_command, usage_inside
 from primus_core.cli.output import say
 from primus_core.errors import ConfigError, ExitCode
-from primus_core.parameters import nearest
-
-_STARTS = ("train", "run", "plan")
-_USAGE = """\
-usage: primus direct [options] -- COMMAND ...
-
-commands:
-{commands}
-
-`primus direct -- COMMAND --help` explains a command, `primus direct --help` the options."""
 
 
-def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """Give the command, or the script, the options of the mode."""
-    before, after = _split(argv)
+def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
+    """Give the command, or the script, the options of the mode.
+
+    Args:
+        mode: what stands before; its launcher starts the ranks.
+    """
+    before, after = split([*(mode.options if mode else ()), *argv])
     parser = _parser()
     args = _parse(parser, before)
+    args.mode = mode.within("direct", (), {}, ()) if mode else None
     options = words_of(parser, args)
     if args.output and not args.script:
         raise ConfigError("--output without --script", remedy="primus direct -- plan exp.yaml --output FILE")
     if args.script:
-        args.launcher = None if args.single else "direct"
+        args.launcher = None if args.single or mode else "direct"
         from primus_core.cli.script import run_script  # here: a command does without it
 
-        return run_script(args, [*args.arguments, *after], options, env)
-    return _command(args, options, after, env)
+        return run_script(args, [*args.arguments, *(after or [])], options, env)
+    return _command(args, options, after or [], env)
 
 
 def _parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
@@ -71,25 +68,14 @@ def _command(args: argparse.Namespace, options: Sequence[str], after: Sequence[s
     if args.arguments:
         word = args.arguments[0]
         raise ConfigError(f"{word!r} stands before `--`", why="a command comes after it", remedy=f"... -- {word} ...")
+    if args.mode:
+        return enter("direct", after, env, evolve(args.mode, options=tuple(options)))
     if not after:
         raise ConfigError("no command after `--`", remedy="primus direct -- train pretrain --config exp.yaml")
     name, *words = after
     if name in ("-h", "--help"):
-        say(_USAGE.format(commands=usage_of({name: COMMANDS[name] for name in _STARTS})))
+        say(usage_inside("direct"))
         return ExitCode.OK
-    if name in _STARTS:
-        chosen = [] if args.single or "--single" in words else ["--launcher=direct"]
-        return find_command(name)([*chosen, *options, *words], env)
-    if name in PACKAGES:
-        return find_command(name)(words, env)
-    meant = nearest(name, (*_STARTS, *PACKAGES))
-    guess = f"did you mean {meant}?" if meant else f"one of {', '.join(_STARTS)}"
-    raise ConfigError(f"`direct` cannot start {name!r}", remedy=guess)
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(argv)
-    if "--" not in words:
-        return words, []
-    index = words.index("--")
-    return words[:index], words[index + 1 :]
+    chosen = [] if args.single or "--single" in words else ["--launcher=direct"]
+    known = [*chosen, *options] if name in STARTS else []
+    return start_command("direct", name, [*known, *words], env, None)

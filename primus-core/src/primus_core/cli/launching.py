@@ -1,4 +1,4 @@
-"""What happens before a plan is made: the options of the launcher's file, and patch scripts."""
+"""What happens before a plan is made: modes, the launchers' files, and patch scripts."""
 
 from __future__ import annotations
 
@@ -7,41 +7,68 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from primus_core.cli.modes import Mode
 from primus_core.cli.output import say
 from primus_core.errors import ConfigError, raise_all
+from primus_core.experiment import Sections, Value
 from primus_core.log.console import topic_line
 from primus_core.log.levels import LEVELS
 from primus_core.planning.launcheroptions import early_options
-from primus_core.resolve import read_launcher_file
+from primus_core.planning.sections import put_together
+from primus_core.resolve import launcher_files
 
 _LEVEL = "PRIMUS_LOG_LEVEL"
 _FEW = 12
 _FOREIGN = b"#!"
 
 
-def with_launcher_file(args: argparse.Namespace, env: Mapping[str, str]) -> argparse.Namespace:
-    """The arguments, with those options of the launcher's file that count before an experiment is read.
-
-    Scripts and env files of the file, whose paths are relative to it, come before those of the command line.
+def in_mode(args: argparse.Namespace, mode: Mode | None) -> argparse.Namespace:
+    """The arguments of a command, as the modes before it have it started.
 
     Raises:
-        ConfigError: the file is wrong, or PRIMUS_LOG_LEVEL names no level.
+        ConfigError: they ask for another launcher.
+    """
+    if mode and args.launcher not in (None, mode.launcher):
+        what = f"--launcher {args.launcher} in `{mode.launcher}`"
+        raise ConfigError(what, why=f"{mode.launcher} starts the ranks", remedy="leave --launcher out")
+    if mode and args.single:
+        raise ConfigError(
+            f"--single in `{mode.launcher}`", why="torchrun starts the ranks", remedy="leave --single out"
+        )
+    args.mode = mode
+    return args
+
+
+def with_launcher_file(args: argparse.Namespace, env: Mapping[str, str]) -> argparse.Namespace:
+    """The arguments, with the launchers' files, and those options of them that count before an experiment is read.
+
+    Scripts and env files of a file, whose paths are relative to it, come before those of the command line.
+
+    Raises:
+        ConfigError: a file is wrong, or PRIMUS_LOG_LEVEL names no level.
     """
     check_level(env)
-    if not args.launcher_config:
-        return args
-    found = early_options(read_launcher_file(args.launcher_config, env, os.getcwd()))
-    folder = os.path.dirname(args.launcher_config)
+    files = launcher_files(args.launcher_config, env, os.getcwd())
     added = argparse.Namespace(**vars(args))
+    added.sections = put_together(files, os.getcwd(), env.get("HOME", ""))
+    found = early_options(added.sections)
     for name in ("patch", "env_file"):
-        paths = found.get(name)
-        own = [os.path.join(folder, str(path)) for path in paths] if isinstance(paths, list) else []
+        own = [_beside(added.sections, name, str(path)) for path in _list(found.get(name))]
         setattr(added, name, [*own, *getattr(args, name)])
     if added.log_file is None and isinstance(log := found.get("log_file"), str):
-        added.log_file = os.path.join(folder, log)
+        added.log_file = _beside(added.sections, "log_file", log)
     for name in ("silent", "debug", "dry_run"):
         setattr(added, name, getattr(args, name) or found.get(name) is True)
     return added
+
+
+def _beside(sections: Sections, option: str, path: str) -> str:
+    """A path of the section `direct:`, which is relative to its file."""
+    return os.path.join(os.path.dirname(sections["direct"][option].origin.file), path)
+
+
+def _list(value: Value) -> list[Value]:
+    return value if isinstance(value, list) else []
 
 
 def check_level(env: Mapping[str, str]) -> None:

@@ -15,6 +15,10 @@ _DEFAULTS = "--launcher-config"
 """On `direct`, where it cannot be taken for the experiment, the option is `--config`."""
 
 
+_OWN = ("section_", "output_script")
+"""How the names of options begin that a mode reads itself."""
+
+
 class _Env(argparse.Action):
     """``--env KEY=VALUE`` and ``--env KEY`` set variables; any other word is the path of an env file."""
 
@@ -29,14 +33,11 @@ class _Env(argparse.Action):
 def add_launch_options(parser: argparse.ArgumentParser, *, defaults: str = _DEFAULTS) -> None:
     """Add them; a command that has them all gives `words_of` to another one that has them too."""
     add = parser.add_argument
-    add("--nproc", type=int, metavar="N", help="ranks on this node")
+    add("--nproc", type=int, metavar="N", help="ranks on each node")
     add("--hosts", metavar="A,B", help="hosts of the launcher ssh, [user@]name[:port] each")
     add("--hostfile", metavar="FILE", help="file with one host a line, for the launcher ssh")
     add("--single", action="store_true", help="one rank, started by python itself instead of torchrun")
-    about = "set a variable of the ranks, or KEY alone: take it from the shell; a FILE is an env file; repeatable"
-    add("--env", action=_Env, default=[], metavar="KEY=VALUE|FILE", help=about)
-    about = "set the variables of a file of KEY=VALUE lines; repeatable, and weaker than --env KEY=VALUE"
-    add("--env_file", action="append", default=[], metavar="FILE", help=about)
+    _add_env(parser)
     about = "source this bash script before the start; its exports reach the ranks, 0: done, 2: skipped; repeatable"
     add("--patch", action="append", default=[], metavar="SCRIPT", help=about)
     add("--log_file", metavar="PATH", help="write a copy of the console there, a file for each node")
@@ -44,20 +45,43 @@ def add_launch_options(parser: argparse.ArgumentParser, *, defaults: str = _DEFA
     add("--numa", action="store_const", const="on", dest="numa", help=about)
     add("--no-numa", action="store_const", const="off", dest="numa", help="do not, whatever the files say")
     add("--silent", action="store_true", help="print warnings and errors only")
-    add(defaults, dest="launcher_config", metavar="FILE", help="defaults for launchers (YAML, section `direct:`)")
+    _add_level_options(parser, defaults)
+    parser.set_defaults(mode=None, sections={})
+
+
+def add_mode_options(parser: argparse.ArgumentParser) -> None:
+    """The options that every mode has beside its own ones."""
+    _add_env(parser)
+    _add_level_options(parser, "--config")
+
+
+def _add_env(parser: argparse.ArgumentParser) -> None:
+    about = "set a variable of the ranks, or KEY alone: take it from the shell; a FILE is an env file; repeatable"
+    parser.add_argument("--env", action=_Env, default=[], metavar="KEY=VALUE|FILE", help=about)
+    about = "set the variables of a file of KEY=VALUE lines; repeatable, and weaker than --env KEY=VALUE"
+    parser.add_argument("--env_file", action="append", default=[], metavar="FILE", help=about)
+
+
+def _add_level_options(parser: argparse.ArgumentParser, defaults: str) -> None:
+    add = parser.add_argument
+    about = "defaults for launchers (YAML); stronger than ~/.primus.yaml, weaker than the experiment"
+    add(defaults, dest="launcher_config", metavar="FILE", help=about)
+    if defaults != _DEFAULTS:  # for the words that a mode before this one gives
+        add(_DEFAULTS, dest="launcher_config", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     add("--dry-run", action="store_true", help="check, print the commands that would run, write nothing")
     add("--debug", action="store_true", help="show tracebacks; PRIMUS_LOG_LEVEL=DEBUG for the ranks")
 
 
 def words_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[str]:
-    """The words that give another command the same options as these arguments."""
-    return [word for action in parser._actions if action.option_strings for word in _words(action, args)]
+    """The words that give another command the same options as these arguments; a mode's own are not for a command."""
+    known = [one for one in parser._actions if one.option_strings and not one.dest.startswith(_OWN)]
+    return [word for action in known for word in _words(action, args)]
 
 
 def _words(action: argparse.Action, args: argparse.Namespace) -> Iterator[str]:
     value = getattr(args, action.dest, None)
     option = _DEFAULTS if action.dest == "launcher_config" else action.option_strings[0]
-    if value in (None, False, action.default):
+    if value in (None, False, action.default) or action.default == argparse.SUPPRESS:
         return
     if isinstance(action, argparse._StoreConstAction):
         yield from [option] * (value == action.const)

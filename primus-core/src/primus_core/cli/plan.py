@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from primus_core.cli.arguments import run_parser
-from primus_core.cli.launching import patched, with_launcher_file
+from primus_core.cli.launching import in_mode, patched, with_launcher_file
+from primus_core.cli.modes import Mode
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import prepare
 from primus_core.cli.run import warn, write_code
@@ -14,11 +15,11 @@ from primus_core.errors import ExitCode, RunError
 from primus_core.files import write_atomic
 
 
-def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
+def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
     """Write or print the plan; returns the exit code."""
     parser = run_parser("primus plan", "Write the plan of a run (plan.json) without starting it.")
     parser.add_argument("--output", metavar="FILE", help="where to write it; default: standard output")
-    args = with_launcher_file(parser.parse_intermixed_args(argv), env)
+    args = with_launcher_file(in_mode(parser.parse_intermixed_args(argv), mode), env)
     shell = patched(args, env, lambda line: complain(f"{line}\n", env))  # standard output is for the plan
     prepared = prepare(args, shell)
     warn(prepared)

@@ -12,21 +12,29 @@ from attrs import evolve, frozen
 from primus_core import discovery
 from primus_core.cli.launchoptions import asked_env, kept_references
 from primus_core.cli.masking import masking
+from primus_core.cli.modes import Mode
 from primus_core.errors import ConfigError, raise_all
-from primus_core.experiment import Experiment, Leaf, Value
+from primus_core.experiment import Experiment, Sections, Value
 from primus_core.hooks import HostPlugins
 from primus_core.nodes.place import Place, place_of
 from primus_core.outcome import Finding
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import RunPlan, Submission
-from primus_core.planning.accelerators import find_accelerators
+from primus_core.planning.accelerators import Found, find_accelerators
+from primus_core.planning.assumed import meant_by
 from primus_core.planning.hosts import hosts_of_file, hosts_of_words, refuse_hosts
-from primus_core.planning.launcheroptions import later_options, launcher_options
-from primus_core.planning.make import Request, secret_env
+from primus_core.planning.job import Request
+from primus_core.planning.launcheroptions import later_options, launcher_options, typed_sections
 from primus_core.planning.make import asked_env as planned_env
+from primus_core.planning.make import secret_env
+from primus_core.planning.ranks import scheduled_nodes
 from primus_core.planning.refusals import refuse_used
-from primus_core.resolve import read_launcher_file, resolve, with_defaults
+from primus_core.planning.sections import SLURM, container_env, image_layer, put_together, split_command_line
+from primus_core.resolve import SYSTEM_DEFAULT, resolve, with_sections
 from primus_core.rundir import RunDir, new_run_id
+
+_THIS_NODE = ("direct", "single", "container")
+"""Launchers that start the ranks of this node alone."""
 
 
 @frozen(kw_only=True)
@@ -76,16 +84,18 @@ def _prepared(
     args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins
 ) -> Prepared:
     experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
-    for launcher, options in launcher_defaults(args, shell, request.launcher).items():
-        experiment = with_defaults(experiment, launcher, options)
+    sections = launcher_sections(args, shell, experiment.launchers)
+    request, sections = placed(request, args.mode, sections)
+    experiment = with_sections(experiment, sections)
+    typed = typed_sections(sections)
     request = evolve(request, hosts=_hosts(args, experiment, request))
-    place = _place(experiment, request)
+    place = place_for(request.launcher, planned_env(experiment, request), typed.get("direct", {}))
     if place is None or place.leads:
         refuse_used(RunDir.of(experiment.folder, request.run_id))
     scope = Scope(
         request=request,
-        found=find_accelerators(),
-        nodes=place.nodes if place else max(1, len(request.hosts)),
+        found=accelerators_for(request, typed),
+        nodes=nodes_of(request, typed, place),
         preflight=not args.skip_preflight,
         strict=args.strict,
     )
@@ -121,22 +131,53 @@ def resolved(path: str, args: argparse.Namespace, shell: Mapping[str, str], plug
     )
 
 
-def launcher_defaults(
-    args: argparse.Namespace, shell: Mapping[str, str], launcher: str
-) -> dict[str, Mapping[str, Leaf]]:
-    """What the launcher's file says of `direct` and of the launcher, but for what counts before an experiment is read.
+def launcher_sections(args: argparse.Namespace, shell: Mapping[str, str], experiment: Sections) -> Sections:
+    """The options of all launchers.
+
+    Strongest first: those of modes, ``container.image=X`` and its like on the command line, DOCKER_IMAGE, those of the
+    experiment, those of files.
 
     Raises:
-        ConfigError: the file is wrong.
+        ConfigError: one place says one option twice.
     """
-    if not args.launcher_config:
-        return {}
-    sections = read_launcher_file(args.launcher_config, shell, os.getcwd())
-    return {
-        name: later_options(sections[name]) if name == "direct" else sections[name]
-        for name in ("direct", launcher)
-        if name in sections
-    }
+    files, command_line = split_command_line(experiment)
+    modes = args.mode.sections if args.mode else {}
+    layers = [args.sections, files, image_layer(shell), command_line, modes]
+    merged = put_together(layers, os.getcwd(), shell.get("HOME", ""))
+    return {**merged, "direct": later_options(merged.get("direct", {}), files=args.sections.get("direct", {}))}
+
+
+def names_image(sections: Sections) -> bool:
+    """Whether the user named an image, wherever; the one that comes with Primus does not count."""
+    leaf = sections.get("container", {}).get("image")
+    return leaf is not None and bool(leaf.value) and leaf.origin.file != SYSTEM_DEFAULT
+
+
+def placed(request: Request, mode: Mode | None, sections: Sections) -> tuple[Request, Sections]:
+    """The request with what starts the ranks on each node, and the sections that this run reads.
+
+    Inside of Slurm it is a container where the user named an image, unless the command line says.
+    """
+    wished = mode.inside if mode and mode.inside else "container" if names_image(sections) else "direct"
+    inside = wished if request.launcher == SLURM else "direct"
+    request = evolve(request, inside=inside)
+    read = {"direct", request.launcher, *(["container"] if request.in_container else [])}
+    env = container_env(sections.get("container", {})) if request.in_container else {}
+    return evolve(request, launcher_env=env), {name: leaves for name, leaves in sections.items() if name in read}
+
+
+def accelerators_for(request: Request, typed: Mapping[str, Mapping[str, Value]]) -> Found:
+    """What ``accelerator: auto`` means: the devices of this host, unless the ranks run elsewhere or in a container."""
+    here = find_accelerators()
+    elsewhere = request.in_container or request.launcher == SLURM
+    return meant_by(request.launcher, request.inside, typed, here) if elsewhere else here
+
+
+def nodes_of(request: Request, typed: Mapping[str, Mapping[str, Value]], place: Place | None) -> int:
+    """How many nodes the run has."""
+    if request.launcher == SLURM:
+        return scheduled_nodes(typed.get(SLURM, {}), request.shell)
+    return place.nodes if place else max(1, len(request.hosts))
 
 
 def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Request:
@@ -159,19 +200,16 @@ def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: di
     )
 
 
-def _place(experiment: Experiment, request: Request) -> Place | None:
-    """Which of several nodes this is; other launchers than `direct` start all of them themselves."""
-    if request.launcher not in ("direct", "single"):
-        return None
-    return place_for(request.launcher, planned_env(experiment, request), launcher_options(experiment, "direct"))
-
-
 def place_for(launcher: str, env: Mapping[str, str], options: Mapping[str, Value]) -> Place | None:
-    """Which of several nodes this is, by the environment and the section ``direct:``.
+    """Which of several nodes that the user starts this is, by the environment and the section ``direct:``.
+
+    Other launchers start all nodes themselves.
 
     Raises:
         ConfigError: it is none, or there are several and the launcher starts one.
     """
+    if launcher not in _THIS_NODE:
+        return None
     place = place_of(env, options)
     if place is not None and launcher == "single":
         why = f"NNODES is {place.nodes}, and the launcher 'single' starts one rank on one node"
@@ -204,6 +242,8 @@ def _run_id(name: str) -> str:
 
 
 def _launcher(args: argparse.Namespace, plugins: discovery.Plugins) -> str:
+    if args.mode:
+        return str(args.mode.launcher)
     if args.single and args.launcher not in (None, "single"):
         raise ConfigError(f"--single and --launcher {args.launcher}", remedy="leave one of them out")
     installed = default_launcher(plugin.name for plugin in plugins.of("primus.launchers"))

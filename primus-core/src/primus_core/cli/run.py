@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from primus_core.cli.arguments import run_parser
-from primus_core.cli.launching import patched, with_launcher_file
+from primus_core.cli.launching import in_mode, patched, with_launcher_file
+from primus_core.cli.modes import Mode
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
 from primus_core.codec import to_json
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from primus_core.submit.peers import Peers  # what starts processes is imported by runs that start some
 
 
-def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
+def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
     """Run one experiment; returns the exit code."""
     parser = run_parser("primus run", "Train a model from an experiment file.")
-    return run(parser.parse_intermixed_args(argv), env)
+    return run(in_mode(parser.parse_intermixed_args(argv), mode), env)
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:

@@ -10,15 +10,22 @@ from primus_core import discovery
 from primus_core.cli.launching import patched, with_launcher_file
 from primus_core.cli.launchoptions import kept_references
 from primus_core.cli.output import say
-from primus_core.cli.prepare import Prepared, launcher_defaults, make_request, place_for
+from primus_core.cli.prepare import (
+    Prepared,
+    accelerators_for,
+    launcher_sections,
+    make_request,
+    nodes_of,
+    place_for,
+    placed,
+)
 from primus_core.cli.run import commands_of, headline, start, warn
 from primus_core.codec import to_json
 from primus_core.errors import ConfigError, ExitCode, RunError, raise_all
 from primus_core.files import write_atomic
 from primus_core.hooks import load_host
 from primus_core.outcome import Where
-from primus_core.planning.accelerators import find_accelerators
-from primus_core.planning.launcheroptions import typed_options
+from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.script import script_plan
 from primus_core.planning.secrets import split_secrets
@@ -53,9 +60,9 @@ def _plan_only(args: argparse.Namespace, words: Sequence[str], options: Sequence
         plan = prepared.plan
         chosen = [word for word in options if word not in ("--dry-run", "--silent") and not word.startswith("--patch=")]
         chosen += [f"--run-id={plan.run_id}", f"--output={plan.job.argv[-1]}", f"--script={args.script}"]
-        say(
-            "\n".join([headline(plan), *commands_of(prepared, args.patch, ["primus", "direct", *chosen, "--", *words])])
-        )
+        modes = args.mode.words[:-2] if args.mode else ()  # the last one is this mode itself, and its dashes
+        argv = ["primus", *modes, "direct", *chosen, "--", *words]
+        say("\n".join([headline(plan), *commands_of(prepared, args.patch, argv)]))
         return ExitCode.OK
     try:
         write_atomic(args.output, to_json(prepared.plan))
@@ -68,22 +75,22 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
     plugins = discovery.scan()
     request = make_request(args, shell, plugins)
     hosts = load_host(plugins, backend=None, launcher=request.launcher, preflight=not args.skip_preflight)
-    options = typed_options("direct", launcher_defaults(args, shell, request.launcher).get("direct", {}))
+    request, sections = placed(request, args.mode, launcher_sections(args, shell, {}))
+    typed = typed_sections(sections)
     if args.hosts is not None or args.hostfile is not None or request.launcher == "ssh":
         raise ConfigError(
             "--script runs on this host, or on one of several that are started one by one",
             why="the launcher ssh starts experiments",
             remedy="leave --hosts, --hostfile and --launcher out; NNODES and NODE_RANK say which node this is",
         )
-    own = request.launcher in ("direct", "single")
-    place = place_for(request.launcher, {**shell, **request.env}, options) if own else None
+    place = place_for(request.launcher, {**shell, **request.env}, typed.get("direct", {}))
     plan = script_plan(
         args.script,
         words,
         request=request,
-        options=options,
-        found=find_accelerators(),
-        nodes=place.nodes if place else 1,
+        sections=sections,
+        found=accelerators_for(request, typed),
+        nodes=nodes_of(request, typed, place),
         distributions=discovery.distributions(plugins),
     )
     if place is None or place.leads:

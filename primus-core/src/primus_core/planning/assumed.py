@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+from primus_core.experiment import Value
+from primus_core.plan import Accelerator
 from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
+from primus_core.planning.sections import CONTAINER, SLURM
+
+_WORDS: tuple[tuple[Accelerator, re.Pattern[str]], ...] = (
+    ("rocm", re.compile(r"rocm|(?<![a-z])(?:amd|mi\d{3}x?)(?![a-z])", re.IGNORECASE)),
+    ("cuda", re.compile(r"nvidia|nvcr|cuda|(?<![a-z])g?[abh]\d{2,3}(?![0-9])", re.IGNORECASE)),
+)
+"""What the name of an image or of a kind of GPU says of its maker."""
+_TELLING = ("gpus-per-node", "gres", "gpus", "gpus-per-task", "constraint")
+"""Options of Slurm that may name a kind of GPU."""
 
 
 def meant(found: Found) -> Found:
     """The accelerators of this host; on a host without any, those of a GPU node."""
     return found if found.count else Found(kind="cuda", count=ASSUMED_PER_NODE)
+
+
+def meant_by(launcher: str, inside: str, sections: Mapping[str, Mapping[str, Value]], here: Found) -> Found:
+    """What ``accelerator: auto`` means where ranks run in a container or on the nodes of a scheduler.
+
+    The image and the options tell the kind, never the devices of a login node. A container of this host has this host's
+    devices, as many as there are of that kind; 0 where their number is not known from here.
+
+    Args:
+        inside: what starts the ranks on each node of a scheduler.
+        sections: the typed options of the launchers.
+        here: the accelerators of this host.
+    """
+    in_container = CONTAINER in (launcher, inside)
+    image = str(sections.get(CONTAINER, {}).get("image") or "") if in_container else ""
+    flags = sections.get(SLURM, {}) if launcher == SLURM else {}
+    kind = _kind(image) or _kind(" ".join(str(flags[name]) for name in _TELLING if name in flags)) or "cuda"
+    return Found(kind=kind, count=here.count if launcher == CONTAINER and here.kind == kind else 0)
+
+
+def _kind(text: str) -> Accelerator | None:
+    return next((kind for kind, words in _WORDS if words.search(text)), None)

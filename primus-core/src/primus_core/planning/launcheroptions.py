@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from primus_core.errors import ConfigError, raise_all
-from primus_core.experiment import Experiment, Leaf, Value
+from primus_core.errors import ConfigError, ErrorGroup, PrimusError, raise_all
+from primus_core.experiment import Experiment, Leaf, Sections, Value
 from primus_core.outcome import Finding
 from primus_core.parameters import Parameter, Schema, check, load_schema, owner_of
+from primus_core.planning.sections import CONTAINER, SLURM, as_written, put_together
 
 _EARLY = Schema(
     library="primus",
@@ -41,9 +43,13 @@ def early_options(sections: Mapping[str, Mapping[str, Leaf]]) -> dict[str, Value
     return {name.partition(".")[2]: value for name, value in values.items()}
 
 
-def later_options(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    """The other ones."""
-    return {key: leaf for key, leaf in leaves.items() if not _is_early(f"direct.{key}")}
+def later_options(leaves: Mapping[str, Leaf], *, files: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    """The options of `direct:` that are left when the early ones of files have done their work.
+
+    Args:
+        files: the section of the launchers' files, whose early options are done; an experiment's come too late.
+    """
+    return {key: leaf for key, leaf in leaves.items() if not (_is_early(f"direct.{key}") and leaf is files.get(key))}
 
 
 def _early(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
@@ -75,10 +81,56 @@ def launcher_options(experiment: Experiment, section: str) -> dict[str, Value]:
 def typed_options(section: str, leaves: Mapping[str, Leaf]) -> dict[str, Value]:
     """As `launcher_options`, of one section."""
     if section not in _known_sections():
-        return {key: leaf.value for key, leaf in leaves.items()}
-    values, errors = check({f"{section}.{key}": leaf for key, leaf in later_options(leaves).items()}, launcher_schema())
-    raise_all([*errors, *(_too_late(name, leaf) for name, leaf in _early(leaves).items())])
-    return {name.removeprefix(f"{section}."): value for name, value in values.items()}
+        return {key: as_written(leaf) for key, leaf in leaves.items()}
+    early = _early(leaves) if section == "direct" else {}
+    later = {key: leaf for key, leaf in leaves.items() if f"{section}.{key}" not in early}
+    values, errors = check({f"{section}.{key}": leaf for key, leaf in later.items()}, launcher_schema())
+    raise_all([*errors, *(_too_late(name, leaf) for name, leaf in early.items())])
+    typed = {name.removeprefix(f"{section}."): value for name, value in values.items()}
+    return _with_arguments(typed) if section == CONTAINER else typed
+
+
+def typed_sections(sections: Sections) -> dict[str, dict[str, Value]]:
+    """As `typed_options`, of all sections; the errors of all are told together.
+
+    Raises:
+        ConfigError: an option is unknown or of the wrong type; ``ErrorGroup`` for several.
+    """
+    typed: dict[str, dict[str, Value]] = {}
+    errors: list[PrimusError] = []
+    for name, leaves in sections.items():
+        try:
+            typed[name] = typed_options(name, leaves)
+        except ErrorGroup as group:
+            errors.extend(group.errors)
+        except ConfigError as error:
+            errors.append(error)
+    raise_all(errors)
+    return typed
+
+
+def sections_of(experiment: Experiment, cwd: str) -> dict[str, dict[str, Value]]:
+    """As `typed_sections`, of an experiment."""
+    return typed_sections(put_together([experiment.launchers], cwd))
+
+
+def _with_arguments(options: Mapping[str, Value]) -> dict[str, Value]:
+    """The options of `container:`, those of the runtime as words for its command line."""
+    foreign, given = options.get("options"), options.get("arguments")
+    words = [word for key, value in foreign.items() for word in _words(key, value)] if isinstance(foreign, dict) else []
+    kept = {key: value for key, value in options.items() if key != "options"}
+    return {**kept, "arguments": [*(given if isinstance(given, list) else []), *words]} if words else kept
+
+
+def _words(key: str, value: Value) -> Iterator[Value]:
+    """``ulimit: [a, b]`` is ``--ulimit=a --ulimit=b``, ``privileged: true`` is ``--privileged``."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _words(key, one)
+    elif value is True:
+        yield f"--{key}"
+    elif value not in (None, False):
+        yield f"--{key}={value}"
 
 
 def check_sections(experiment: Experiment, launcher: str) -> tuple[Finding, ...]:
@@ -90,10 +142,9 @@ def check_sections(experiment: Experiment, launcher: str) -> tuple[Finding, ...]
     Raises:
         ConfigError: a known section has an unknown option or one of the wrong type; ``ErrorGroup`` for several.
     """
-    for section in _known_sections():
-        launcher_options(experiment, section)
+    sections_of(experiment, os.sep)
     sections = {**experiment.launchers, "platform": experiment.platform}
-    read = {launcher, *_known_sections()}
+    read = {launcher, SLURM, *_known_sections()}
     return tuple(_unread(sections, read))
 
 

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-
-from attrs import field, frozen
 
 from primus_core.contract.markers import CONTRACT
 from primus_core.errors import ConfigError
 from primus_core.experiment import Experiment, Module, Value
-from primus_core.plan import Accelerator, Job, RunPlan, Settings, Target, Task, Translation
-from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
-from primus_core.planning.launcheroptions import launcher_options
+from primus_core.plan import Accelerator, RunPlan, Settings, Target, Task, Translation
+from primus_core.planning.accelerators import Found
+from primus_core.planning.job import Request, make_job, numa_env
+from primus_core.planning.launcheroptions import sections_of
+from primus_core.planning.mounts import experiment_mounts
+from primus_core.planning.ranks import ranks_per_node
 from primus_core.planning.secrets import secret_names, split_secrets, without_secrets
 from primus_core.rundir import RunDir
-
-RANK_MODULE = "primus_core.rank"
-NUMA = "PRIMUS_NUMA"
-"""Variable that tells a rank to bind itself: ``on:ACCELERATOR`` or ``auto:ACCELERATOR``."""
-_MASTER = {"MASTER_ADDR": "master_addr", "MASTER_PORT": "master_port", "NODE_RANK": "node_rank"}
-
-
-@frozen(kw_only=True)
-class Request:
-    """What the command line asks of a run beside the experiment itself."""
-
-    launcher: str
-    run_id: str
-    ranks_per_node: int | None = None
-    env: Mapping[str, str] = field(factory=dict)
-    """``--env`` of the command line."""
-    shell: Mapping[str, str] = field(factory=dict)
-    """The environment of ``primus`` itself."""
-    numa: str | None = None
-    """``on`` or ``off`` of the command line; None: as the section `direct:` says."""
-    allowed_drift: tuple[str, ...] = ()
-    cwd: str = "."
-    hosts: tuple[str, ...] = ()
-    """Where the launcher `ssh` starts the ranks; empty for the others."""
 
 
 def only_module(experiment: Experiment) -> Module:
@@ -75,35 +51,15 @@ def _known(accelerator: Value) -> Accelerator:
 
 
 def _ranks_per_node(experiment: Experiment, request: Request, kind: Accelerator, found: Found) -> int:
-    """``--nproc``, GPUS_PER_NODE, the ``gpus_per_node`` of the launcher's section, the devices of the host."""
-    if request.ranks_per_node is not None:
-        return request.ranks_per_node
-    if given := asked_env(experiment, request).get("GPUS_PER_NODE"):
-        return gpus_per_node(given)
-    section = "ssh" if request.hosts else "direct"
-    asked = launcher_options(experiment, section).get("gpus_per_node")
-    if isinstance(asked, int):
-        if asked < 1:
-            raise ConfigError(
-                f"{section}.gpus_per_node is {asked}",
-                where=str(experiment.launchers[section]["gpus_per_node"].origin),
-                remedy="give a number of ranks, 1 or more",
-            )
-        return asked
-    if kind == "cpu":
-        return 1
-    return found.count if found.kind == kind and found.count else ASSUMED_PER_NODE
-
-
-def gpus_per_node(text: str) -> int:
-    """The value of GPUS_PER_NODE.
-
-    Raises:
-        ConfigError: it is no number of ranks.
-    """
-    if text.isascii() and text.isdecimal() and int(text) > 0:
-        return int(text)
-    raise ConfigError(f"GPUS_PER_NODE is {text!r}", why="it is a number of ranks", remedy="give 1 or more, or unset it")
+    return ranks_per_node(
+        request.ranks_per_node,
+        request.launcher,
+        sections_of(experiment, request.cwd),
+        env=asked_env(experiment, request),
+        kind=kind,
+        found=found,
+        origins=experiment.launchers,
+    )
 
 
 def asked_env(experiment: Experiment, request: Request) -> dict[str, str]:
@@ -126,8 +82,9 @@ def make_plan(
     rundir = RunDir.of(experiment.folder, request.run_id)
     task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
     needed = {name: value for name, value in translation.environment.items() if name not in request.shell}
-    bound = numa_env(launcher_options(experiment, "direct"), request, target.accelerator)
-    public, _ = split_secrets({**needed, **bound, **_asked(experiment, request)})
+    sections = sections_of(experiment, request.cwd)
+    bound = numa_env(sections.get("direct", {}), request, target.accelerator)
+    public, secrets = split_secrets({**needed, **bound, **_asked(experiment, request)})
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),
@@ -139,7 +96,20 @@ def make_plan(
         experiment=without_secrets(experiment),
         settings=settings,
         translation=translation,
-        job=_job(experiment, task, rundir, target, request, public),
+        job=make_job(
+            experiment.exp_name,
+            task,
+            rundir=rundir,
+            target=target,
+            request=request,
+            env=public,
+            asked=asked_env(experiment, request),
+            sections=sections,
+            secrets=tuple(secrets),
+            mounts=experiment_mounts(experiment, module, prepare, translation.native, request.cwd)
+            if request.in_container
+            else (),
+        ),
         launcher=request.launcher,
         distributions=distributions,
         allowed_drift=request.allowed_drift,
@@ -153,46 +123,7 @@ def secret_env(experiment: Experiment, request: Request) -> dict[str, str]:
     return split_secrets(_asked(experiment, request))[1]
 
 
-def numa_env(options: Mapping[str, Value], request: Request, accelerator: Accelerator) -> dict[str, str]:
-    """What tells the ranks to bind themselves to a part of their host; nothing where they shall not.
-
-    Args:
-        options: the section `direct:`.
-    """
-    wish = request.numa or str(options.get("numa", "off"))
-    return {NUMA: f"{'auto' if wish == 'auto' else 'on'}:{accelerator}"} if wish in ("on", "true", "auto") else {}
-
-
 def _asked(experiment: Experiment, request: Request) -> dict[str, str]:
-    """The environment of ``env:`` and, stronger, of ``--env``."""
+    """The environment of a launcher's file, of ``env:`` and, strongest, of ``--env``."""
     in_file = {name: str(leaf.value) for name, leaf in experiment.env.items() if leaf.value is not None}
-    return {**in_file, **request.env}
-
-
-def _job(
-    experiment: Experiment, task: Task, rundir: RunDir, target: Target, request: Request, env: Mapping[str, str]
-) -> Job:
-    return Job(
-        run_id=request.run_id,
-        name=experiment.exp_name,
-        task=task,
-        python=sys.executable,
-        argv=("-m", RANK_MODULE, str(rundir.plan)),
-        env=env,
-        nodes=target.nodes,
-        workdir=request.cwd,
-        log_dir=str(rundir.submission),
-        options=_options(experiment, request),
-    )
-
-
-def _options(experiment: Experiment, request: Request) -> dict[str, Value]:
-    options = launcher_options(experiment, request.launcher)
-    if request.hosts:
-        options["hosts"] = list(request.hosts)
-    return {**options, **meeting_point(asked_env(experiment, request))}
-
-
-def meeting_point(env: Mapping[str, str]) -> dict[str, Value]:
-    """The options of launchers that the environment sets."""
-    return {option: env[name] for name, option in _MASTER.items() if env.get(name)}
+    return {**request.launcher_env, **in_file, **request.env}

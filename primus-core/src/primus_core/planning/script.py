@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 
 from primus_core.contract.markers import CONTRACT
 from primus_core.errors import ConfigError, raise_all
-from primus_core.experiment import Value
-from primus_core.plan import Job, RunPlan, Settings, Target, Task
+from primus_core.experiment import Sections, Value
+from primus_core.plan import RunPlan, Settings, Target, Task
 from primus_core.planning.accelerators import Found
-from primus_core.planning.make import RANK_MODULE, Request, gpus_per_node, meeting_point, numa_env
+from primus_core.planning.job import Request, make_job, numa_env
+from primus_core.planning.launcheroptions import typed_sections
+from primus_core.planning.mounts import script_mounts
+from primus_core.planning.ranks import ranks_per_node
 from primus_core.planning.secrets import is_secret, secret_names, split_secrets
 from primus_core.planning.settings import core_schema
 from primus_core.rundir import RunDir
@@ -27,7 +29,7 @@ def script_plan(
     words: Sequence[str],
     *,
     request: Request,
-    options: Mapping[str, Value],
+    sections: Sections,
     found: Found,
     nodes: int,
     distributions: Mapping[str, str],
@@ -37,7 +39,7 @@ def script_plan(
     Args:
         script: path of the program, relative to the request's folder.
         words: its arguments; each reaches it byte for byte.
-        options: the section `direct:` of the launcher's file, typed.
+        sections: the options of launchers.
 
     Raises:
         ConfigError: there is no such program, or an argument holds a secret.
@@ -45,32 +47,36 @@ def script_plan(
     path = os.path.join(request.cwd, script)
     if not os.path.isfile(path):
         raise ConfigError(f"--script {script}: no such file", remedy="name a Python program")
-    env = {**request.shell, **request.env}
+    asked = {**request.launcher_env, **request.env}
+    env = {**request.shell, **asked}
     raise_all(_secrets_in(words, env))
-    rundir = RunDir.of(_folder(path, env, request.cwd), request.run_id)
-    given = env.get("GPUS_PER_NODE")
-    asked = request.ranks_per_node or (gpus_per_node(given) if given else options.get("gpus_per_node"))
-    ranks = asked if isinstance(asked, int) else found.count or 1
+    typed = typed_sections(sections)
+    workspace, folder = _workspace(env, request.cwd), _folder(path, env)
+    rundir = RunDir.of(os.path.join(workspace, folder), request.run_id)
+    ranks = ranks_per_node(
+        request.ranks_per_node, request.launcher, typed, env=env, kind=found.kind, found=found, origins=sections
+    )
     arguments: dict[str, Value] = {"path": _word(os.path.abspath(path)), "argv": [_word(word) for word in words]}
     task = Task(kind="script", entry=ENTRY, arguments=arguments, ranks_per_node=ranks)
-    public, _ = split_secrets({**numa_env(options, request, found.kind), **request.env})
+    target = Target(accelerator=found.kind, library_version="", ranks_per_node=ranks, nodes=nodes)
+    public, secrets = split_secrets({**numa_env(typed.get("direct", {}), request, found.kind), **asked})
     return RunPlan(
         run_id=request.run_id,
         run_dir=str(rundir.path),
-        target=Target(accelerator=found.kind, library_version="", ranks_per_node=ranks, nodes=nodes),
+        target=target,
         task=task,
         settings=Settings(values=core_schema().defaults),
-        job=Job(
-            run_id=request.run_id,
-            name=os.path.basename(path),
-            task=task,
-            python=sys.executable,
-            argv=("-m", RANK_MODULE, str(rundir.plan)),
+        job=make_job(
+            os.path.basename(path),
+            task,
+            rundir=rundir,
+            target=target,
+            request=request,
             env=public,
-            nodes=nodes,
-            workdir=request.cwd,
-            log_dir=str(rundir.submission),
-            options={**options, **meeting_point(env)},
+            asked=env,
+            sections=typed,
+            secrets=tuple(secrets),
+            mounts=script_mounts(os.path.abspath(path), workspace) if request.in_container else (),
         ),
         launcher=request.launcher,
         distributions=distributions,
@@ -79,12 +85,15 @@ def script_plan(
     )
 
 
-def _folder(path: str, env: Mapping[str, str], cwd: str) -> str:
-    """``{workspace}/scripts/{user}/{name of the program}``, as an experiment has it."""
-    workspace = os.path.normpath(os.path.join(cwd, env.get("PRIMUS_WORKSPACE") or "output"))
+def _workspace(env: Mapping[str, str], cwd: str) -> str:
+    return os.path.normpath(os.path.join(cwd, env.get("PRIMUS_WORKSPACE") or "output"))
+
+
+def _folder(path: str, env: Mapping[str, str]) -> str:
+    """``scripts/{user}/{name of the program}`` in the workspace, as an experiment has it."""
     names = (env.get("PRIMUS_TEAM") or "scripts", env.get("PRIMUS_USER") or env.get("USER") or "me")
     program = env.get("PRIMUS_EXP_NAME") or os.path.splitext(os.path.basename(path))[0]
-    return os.path.join(workspace, *map(_component, (*names, program)))
+    return os.path.join(*map(_component, (*names, program)))
 
 
 def _component(name: str) -> str:

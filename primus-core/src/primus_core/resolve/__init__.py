@@ -1,7 +1,19 @@
 """From an experiment file to an `Experiment`: extends, presets, variables and overrides, each value with its origin."""
 
 from primus_core.resolve.experiment import resolve
-from primus_core.resolve.launcherfile import read_launcher_file, with_defaults
+from primus_core.resolve.launcherfile import (
+    SYSTEM_DEFAULT,
+    launcher_files,
+    read_launcher_file,
+    with_sections,
+)
 from primus_core.resolve.standalone import preset_parameters
 
-__all__ = ["preset_parameters", "read_launcher_file", "resolve", "with_defaults"]
+__all__ = [
+    "SYSTEM_DEFAULT",
+    "launcher_files",
+    "preset_parameters",
+    "read_launcher_file",
+    "resolve",
+    "with_sections",
+]

@@ -17,8 +17,9 @@ from primus_core.discovery import Group
 from primus_core.errors import ConfigError, ErrorGroup
 from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
 from primus_core.plan import Accelerator, RunPlan, Target, Translation
+from primus_core.planning.job import Request
 from primus_core.planning.legality import check_layout
-from primus_core.planning.make import Request, make_plan, only_module
+from primus_core.planning.make import make_plan, only_module
 from primus_core.planning.settings import core_schema, core_settings
 from primus_core.resolve import resolve
 from primus_core.testing.isolated import SECRET, Call, account_of, load_alone

@@ -20,7 +20,7 @@ from primus_core.log.redaction import Redactor
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.assumed import meant
-from primus_core.planning.make import Request
+from primus_core.planning.job import Request
 from primus_core.planning.secrets import secret_names
 from primus_core.planning.settings import core_schema
 
