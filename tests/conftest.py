@@ -1,4 +1,4 @@
-"""What every test is held to: it leaves no variable, thread or process behind."""
+"""What every test is held to: it leaves no variable, thread or process behind; and the ranks that tests share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.megatron.ranks import Ranks as MegatronRanks
+    from tests.torchtitan.ranks import Ranks as TitanRanks
 
 _QUIET_SECONDS = 3.0
 """How long a test's own helpers may take to end."""
@@ -30,6 +35,24 @@ def _no_leaks() -> Iterator[None]:
     _wait(lambda: not (_children() - children) and not (set(threading.enumerate()) - threads))
     assert not _children() - children, f"child processes left: {_children() - children}"
     assert not set(threading.enumerate()) - threads, f"threads left: {set(threading.enumerate()) - threads}"
+
+
+@pytest.fixture(scope="session")
+def ranks() -> Iterator[MegatronRanks]:
+    """Forks real ranks on the CPU; importing torch and Megatron is paid once."""
+    from tests.megatron.ranks import Ranks
+
+    with Ranks() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def titan_ranks() -> Iterator[TitanRanks]:
+    """Forks real ranks on the CPU; importing torch and TorchTitan is paid once."""
+    from tests.torchtitan.ranks import Ranks
+
+    with Ranks() as started:
+        yield started
 
 
 def _children() -> set[tuple[int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,21 +32,15 @@ TRAINING: dict[str, Value] = {
 MODELS = {"dense": {**BIASED, **NORMALIZED}, "mixture": MIXTURE, "deepseek": DEEPSEEK}
 
 
-@pytest.fixture(scope="module")
-def megatron_ranks() -> Iterator[MegatronRanks]:
-    with MegatronRanks() as started:
-        yield started
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_both_back_ends_train_a_family_alike(
-    titan_ranks: Ranks, megatron_ranks: MegatronRanks, tmp_path: Path, name: str
+    titan_ranks: Ranks, ranks: MegatronRanks, tmp_path: Path, name: str
 ) -> None:
     """Biases, normalized heads, latent attention, YaRN, routing, groups, and all ways to balance experts are one."""
     params = {**TRAINING, **MODELS[name]}
     weights = write_weights(tmp_path / "hf", params, ROWS)
-    theirs = megatron_ranks.start(
+    theirs = ranks.start(
         megatron.plan_of(params, workspace=str(tmp_path / "megatron")),
         tmp_path / "megatron",
         entry="tests.torchtitan.family_weights:megatron",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +103,8 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(titan_ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with MegatronRanks() as other:
-        yield Runs(titan_ranks, other, tmp_path_factory.mktemp("parity"))
+def runs(titan_ranks: Ranks, ranks: MegatronRanks, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(titan_ranks, ranks, tmp_path_factory.mktemp("parity"))
 
 
 def from_folder(folder: Path) -> dict[str, Value]:

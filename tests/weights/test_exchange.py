@@ -71,10 +71,9 @@ class Backend:
         return self.ranks.start(plan, folder, entry=entry, prepared=prepared, kill=kill)
 
 
-@pytest.fixture(scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    with MegatronRanks() if request.param == "megatron" else TitanRanks() as ranks:
-        yield Backend(name=request.param, ranks=ranks)
+@pytest.fixture
+def backend(request: pytest.FixtureRequest, ranks: MegatronRanks, titan_ranks: TitanRanks) -> Backend:
+    return Backend(name=request.param, ranks=ranks if request.param == "megatron" else titan_ranks)
 
 
 @pytest.fixture(scope="module")
