@@ -18,7 +18,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     parser = run_parser("primus patches", "List what a run would patch in the library's code, and why.")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     args = parser.parse_intermixed_args(argv)
-    prepared = prepare(args, env)
+    prepared = prepare(args, env, starts=False)
     warn(prepared)
     plan = prepared.plan
     patches = plan.translation.patches if plan.translation else ()

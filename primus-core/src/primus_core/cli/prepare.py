@@ -68,8 +68,11 @@ class Prepared:
         return settled(self.plan.experiment, known)
 
 
-def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
+def prepare(args: argparse.Namespace, shell: Mapping[str, str], *, starts: bool = True) -> Prepared:
     """Everything before the first process; writes nothing.
+
+    Args:
+        starts: the run is to be started here; else it is only told what this host lacks to start it.
 
     Raises:
         PrimusError: anything is wrong with arguments, experiment, plugins or layout.
@@ -77,11 +80,11 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str]) -> Prepared:
     plugins = discovery.scan()
     request = make_request(args, shell, plugins)
     with masking({**shell, **request.env}):
-        return _prepared(args, shell, request, plugins)
+        return _prepared(args, shell, request, plugins, starts=starts)
 
 
 def _prepared(
-    args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins
+    args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins, *, starts: bool
 ) -> Prepared:
     experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
     sections = launcher_sections(args, shell, experiment.launchers)
@@ -100,6 +103,8 @@ def _prepared(
         strict=args.strict,
     )
     judged = judge(experiment, plugins, scope)
+    if not starts:
+        judged = evolve(judged, findings=tuple(as_warning(one, request.launcher) for one in judged.findings))
     raise_all(judged.failures)
     if judged.plan is None:
         raise RuntimeError("nothing is wrong and there is no plan")
@@ -114,6 +119,12 @@ def _prepared(
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )
+
+
+def as_warning(finding: Finding, launcher: str) -> Finding:
+    """The finding where nothing is started: that a launcher's programs are not here is a warning then."""
+    lacks = finding.severity == "error" and finding.cause == "dependency"
+    return evolve(finding, severity="warning") if lacks and finding.check.startswith(f"{launcher}.") else finding
 
 
 def resolved(path: str, args: argparse.Namespace, shell: Mapping[str, str], plugins: discovery.Plugins) -> Experiment:

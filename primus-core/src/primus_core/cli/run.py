@@ -40,7 +40,7 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Plan what the arguments ask for and start it; returns the exit code."""
     args = with_launcher_file(args, env)
     if args.dry_run:
-        prepared = prepare(args, patched(args, env))
+        prepared = prepare(args, patched(args, env), starts=False)
         warn(prepared)
         say(_dry_run(args, prepared))
         return ExitCode.OK
@@ -118,6 +118,15 @@ def write_code(prepared: Prepared) -> None:
         raise rundir.unwritable(error) from None
 
 
+def write_files(prepared: Prepared) -> None:
+    """Write what the launcher has beside the plan: a job's script."""
+    if not prepared.submission.files:
+        return
+    from primus_core.submit import files  # here: most runs have none
+
+    files.write_files(RunDir(Path(prepared.plan.run_dir)), prepared.submission)
+
+
 def submit_plan(prepared: Prepared, console: Shows | None, *, silent: bool, peers: Peers | None = None) -> int:
     """Start the plan's processes and tell what came of them; returns the exit code."""
     from primus_core import report, submit  # here: a dry run does without them
@@ -186,7 +195,7 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     argv += [{"on": "--numa", "off": "--no-numa"}[args.numa]] if args.numa else []
     argv += ["--launcher-config", args.launcher_config] if args.launcher_config else []
     for option, values in (
-        ("--env", [_without_secret(pair, plan) for pair in (*args.env, *named)]),
+        ("--env", [without_secret(pair, plan) for pair in (*args.env, *named)]),
         ("--env_file", args.env_file),
         ("--preset-path", args.preset_path),
         ("--allow-patch-drift", args.allow_patch_drift),
@@ -196,7 +205,8 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
     return [*argv, "--output", plan.job.argv[-1]]
 
 
-def _without_secret(pair: str, plan: RunPlan) -> str:
+def without_secret(pair: str, plan: RunPlan) -> str:
+    """``NAME=VALUE`` as it may be shown: of a secret the name alone."""
     name = pair.partition("=")[0]
     return name if name in plan.secrets else pair
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from primus_core import discovery
 from primus_core.cli.launching import patched, with_launcher_file
 from primus_core.cli.launchoptions import kept_references
 from primus_core.cli.output import say
+from primus_core.cli.plan import write_planned
 from primus_core.cli.prepare import (
     Prepared,
     accelerators_for,
+    as_warning,
     launcher_sections,
     make_request,
     nodes_of,
     place_for,
     placed,
 )
-from primus_core.cli.run import commands_of, headline, start, warn
-from primus_core.codec import to_json
-from primus_core.errors import ConfigError, ExitCode, RunError, raise_all
-from primus_core.files import write_atomic
+from primus_core.cli.run import commands_of, headline, start, warn, without_secret
+from primus_core.errors import ConfigError, ExitCode, raise_all
 from primus_core.hooks import load_host
 from primus_core.outcome import Where
+from primus_core.plan import RunPlan
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.script import script_plan
@@ -48,30 +49,36 @@ def run_script(args: argparse.Namespace, words: Sequence[str], options: Sequence
     with console_of(args, env) as console:
         with told_to_the_others(args, env):
             shell = patched(args, env)
-            prepared = _prepare(args, words, shell)
+            prepared = _prepare(args, words, shell, starts=True)
         warn(prepared)
         return start(prepared, shell, console, silent=args.silent)
 
 
 def _plan_only(args: argparse.Namespace, words: Sequence[str], options: Sequence[str], env: Mapping[str, str]) -> int:
-    prepared = _prepare(args, words, patched(args, env))
+    prepared = _prepare(args, words, patched(args, env), starts=False)
     warn(prepared)
     if args.dry_run:
         plan = prepared.plan
-        chosen = [word for word in options if word not in ("--dry-run", "--silent") and not word.startswith("--patch=")]
-        chosen += [f"--run-id={plan.run_id}", f"--output={plan.job.argv[-1]}", f"--script={args.script}"]
+        chosen = [*_shown(options, plan), f"--run-id={plan.run_id}", f"--output={plan.job.argv[-1]}"]
         modes = args.mode.words[:-2] if args.mode else ()  # the last one is this mode itself, and its dashes
         argv = ["primus", *modes, "direct", *chosen, "--", *words]
         say("\n".join([headline(plan), *commands_of(prepared, args.patch, argv)]))
         return ExitCode.OK
-    try:
-        write_atomic(args.output, to_json(prepared.plan))
-    except OSError as error:
-        raise RunError("cannot write the plan", where=args.output, why=str(error)) from None
+    write_planned(prepared, args.output)
     return ExitCode.OK
 
 
-def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str, str]) -> Prepared:
+def _shown(options: Sequence[str], plan: RunPlan) -> Iterator[str]:
+    """The options for the command that writes the same plan, without values of secrets."""
+    for word in options:
+        option, _, value = word.partition("=")
+        if option == "--env":
+            yield f"{option}={without_secret(value, plan)}"
+        elif option not in ("--dry-run", "--silent", "--patch"):
+            yield word
+
+
+def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str, str], *, starts: bool) -> Prepared:
     plugins = discovery.scan()
     request = make_request(args, shell, plugins)
     hosts = load_host(plugins, backend=None, launcher=request.launcher, preflight=not args.skip_preflight)
@@ -96,8 +103,10 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
     if place is None or place.leads:
         refuse_used(RunDir(Path(plan.run_dir)))
     findings = hosts.preflight(plan, Where.SUBMIT)
+    if not starts:
+        findings = tuple(as_warning(finding, plan.launcher) for finding in findings)
     raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
-    secrets = split_secrets(request.env)[1]
+    secrets = split_secrets({**request.launcher_env, **request.env})[1]
     return Prepared(
         plan=plan,
         place=place,
