@@ -89,7 +89,7 @@ class Experiment:
     modules: Mapping[str, Module]
     env: Mapping[str, Leaf] = field(factory=dict)
     """Environment variables of every rank, from the top-level ``env:``."""
-    launchers: Sections = field(factory=dict)
+    launchers: Mapping[str, Mapping[str, Leaf]] = field(factory=dict)
     """Options of launchers by section (``direct``, ``container``, ``slurm``)."""
     platform: Mapping[str, Leaf] = field(factory=dict)
     words: Mapping[str, Leaf] = field(factory=dict)
