@@ -22,7 +22,8 @@ from primus_launchers.container.command import Command, volume
 from primus_launchers.container.engine import DOCKER, PODMAN, Engine, choose
 from primus_launchers.container.mounts import covering
 from primus_launchers.container.node import Caller, chosen_gpus, render_devices
-from primus_launchers.container.request import Request, parse, to_argv
+from primus_launchers.container.parsing import parse
+from primus_launchers.container.request import Request, to_argv
 from primus_launchers.container.tables import Needs, needs_of, variables
 
 RUN = "/w/exp/runs/r"

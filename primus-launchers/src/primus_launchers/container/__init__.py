@@ -16,7 +16,6 @@ from primus_core.experiment import Value
 from primus_core.outcome import Finding, Where
 from primus_core.plan import Job, Process, RunPlan, Submission
 from primus_launchers import direct
-from primus_launchers.container.checks import findings
 from primus_launchers.container.mounts import covering, holds
 from primus_launchers.container.request import Request, to_argv
 
@@ -40,8 +39,11 @@ def launch(job: Job) -> Submission:
 @host
 def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     """What this host lacks for a container, where the run is to be on this host."""
-    here = plan.launcher == SECTION and where is Where.SUBMIT
-    return findings(request_of(plan.job, ())) if here else ()
+    if plan.launcher != SECTION or where is not Where.SUBMIT:
+        return ()
+    from primus_launchers.container.checks import findings  # here: a scheduler's dry run does without
+
+    return findings(request_of(plan.job, ()))
 
 
 def wrapper_argv(job: Job, torchrun: Sequence[str]) -> tuple[str, ...]:

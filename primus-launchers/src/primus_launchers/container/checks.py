@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 from primus_core.errors import DependencyError, PrimusError
 from primus_core.outcome import Finding
@@ -53,13 +54,24 @@ def volumes_missing(request: Request) -> Iterator[PrimusError]:
 
 
 def _unseen(request: Request) -> Iterator[PrimusError]:
-    for path in (*(mount.path for mount in request.mounts), *filter(None, [request.code])):
-        if not os.path.exists(path):
-            yield DependencyError(
-                f"{os.uname().nodename} does not see {path}",
-                why="the run needs it, and a container has the files of its host",
-                remedy="keep it on a file system that is mounted at the same path on every node",
-            )
+    """What the run reads has to be there; a folder that it writes to is made, unless this node sees another disk."""
+    if request.code and not os.path.exists(request.code):
+        yield _not_here(request.code)
+        return
+    for mount in request.mounts:
+        if mount.writable:
+            with suppress(OSError):
+                os.makedirs(mount.path, exist_ok=True)
+        if not os.path.exists(mount.path):
+            yield _not_here(mount.path)
+
+
+def _not_here(path: str) -> DependencyError:
+    return DependencyError(
+        f"{os.uname().nodename} does not see {path}",
+        why="the run needs it, and a container has the files of its host",
+        remedy="keep it on a file system that is mounted at the same path on every node",
+    )
 
 
 def _finding(check: str, error: PrimusError) -> Finding:

@@ -1,9 +1,11 @@
-"""What the program on a node is asked for, and the words on its command line that say it."""
+"""What the program on a node is asked for, and the words on its command line that say it.
+
+What only the program itself needs is elsewhere: a dry run makes the words, and is to be quick.
+"""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from attrs import frozen
 
@@ -50,7 +52,7 @@ class Request:
     """Remove what earlier runs left."""
 
 
-_WORDS = {
+WORDS = {
     "--image": "image",
     "--run-id": "run_id",
     "--accelerator": "accelerator",
@@ -68,7 +70,7 @@ _WORDS = {
     "--gpus": "gpus",
 }
 """Options that have one value."""
-_LISTS = {
+LISTS = {
     "--inherit": "inherit",
     "--volume": "volumes",
     "--device": "devices",
@@ -77,51 +79,21 @@ _LISTS = {
     "--torchrun": "torchrun",
 }
 """Options that may be repeated."""
-_READ, _WRITE = "--read", "--write"
+READ, WRITE = "--read", "--write"
 
 
 def to_argv(request: Request) -> tuple[str, ...]:
-    """The words from which `parse` makes the same request."""
+    """The words from which `primus_launchers.container.parsing` makes the same request."""
     return (*_options(request), "--", *request.command)
 
 
 def _options(request: Request) -> Iterator[str]:
-    for option, name in _WORDS.items():
+    for option, name in WORDS.items():
         if value := getattr(request, name):
             yield f"{option}={value}"
     for mount in request.mounts:
-        yield f"{_WRITE if mount.writable else _READ}={mount.path}"
-    for option, name in _LISTS.items():
+        yield f"{WRITE if mount.writable else READ}={mount.path}"
+    for option, name in LISTS.items():
         yield from (f"{option}={value}" for value in getattr(request, name))
     if request.clean:
         yield "--clean"
-
-
-def parse(argv: Sequence[str], prog: str) -> Request:
-    """The request of a command line; a wrong one ends the program with status 2, as argparse does."""
-    words = list(argv)
-    end = words.index("--") if "--" in words else len(words)
-    given = vars(_parser(prog).parse_args(words[:end]))
-    lists = {name: tuple(given[name]) for name in ("mounts", *_LISTS.values())}
-    return Request(**{**given, **lists, "command": tuple(words[end + 1 :])})
-
-
-def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
-    defaults = Request(image="", run_id="", command=())
-    for option, name in _WORDS.items():
-        parser.add_argument(option, dest=name, default=getattr(defaults, name), required=name in ("image", "run_id"))
-    for option, name in _LISTS.items():
-        parser.add_argument(option, dest=name, action="append", default=[])
-    parser.add_argument(_READ, dest="mounts", action="append", default=[], type=_readable)
-    parser.add_argument(_WRITE, dest="mounts", action="append", default=[], type=_writable)
-    parser.add_argument("--clean", action="store_true")
-    return parser
-
-
-def _readable(path: str) -> Mount:
-    return Mount(path=path)
-
-
-def _writable(path: str) -> Mount:
-    return Mount(path=path, writable=True)

@@ -23,8 +23,9 @@ from primus_launchers.container.command import RUN_LABEL, USER_LABEL, Command
 from primus_launchers.container.engine import Engine, choose
 from primus_launchers.container.inside import KIND
 from primus_launchers.container.node import caller
+from primus_launchers.container.parsing import parse
 from primus_launchers.container.relay import Signals, lines_of
-from primus_launchers.container.request import Request, parse
+from primus_launchers.container.request import Request
 from primus_launchers.container.tables import needs_of, variables
 from primus_launchers.container.words import gives
 
