@@ -48,9 +48,8 @@ def with_launcher_file(args: argparse.Namespace, env: Mapping[str, str]) -> argp
         ConfigError: a file is wrong, or PRIMUS_LOG_LEVEL names no level.
     """
     check_level(env)
-    files = launcher_files(args.launcher_config, env, os.getcwd())
     added = argparse.Namespace(**vars(args))
-    added.sections = put_together(files, os.getcwd(), env.get("HOME", ""))
+    added.sections = file_sections(args.launcher_config, env)
     found = early_options(added.sections)
     for name in ("patch", "env_file"):
         own = [_beside(added.sections, name, str(path)) for path in _list(found.get(name))]
@@ -60,6 +59,15 @@ def with_launcher_file(args: argparse.Namespace, env: Mapping[str, str]) -> argp
     for name in ("silent", "debug", "dry_run"):
         setattr(added, name, getattr(args, name) or found.get(name) is True)
     return added
+
+
+def file_sections(path: str | None, env: Mapping[str, str]) -> Sections:
+    """The options of launchers that files say: the named one, ``~/.primus.yaml``, the one that comes with Primus.
+
+    Raises:
+        ConfigError: a file is wrong.
+    """
+    return put_together(launcher_files(path, env, os.getcwd()), os.getcwd(), env.get("HOME", ""))
 
 
 def _beside(sections: Sections, option: str, path: str) -> str:

@@ -82,7 +82,8 @@ def make_plan(
     rundir = RunDir.of(experiment.folder, request.run_id)
     task = Task(kind="train", entry=translation.entry, ranks_per_node=target.ranks_per_node)
     needed = {name: value for name, value in translation.environment.items() if name not in request.shell}
-    sections = sections_of(experiment, request.cwd)
+    shown = without_secrets(experiment)
+    sections = sections_of(shown, request.cwd)
     bound = numa_env(sections.get("direct", {}), request, target.accelerator)
     public, secrets = split_secrets({**needed, **bound, **_asked(experiment, request)})
     return RunPlan(
@@ -93,7 +94,7 @@ def make_plan(
         prepare=prepare,
         framework=module.framework,
         module=module.name,
-        experiment=without_secrets(experiment),
+        experiment=shown,
         settings=settings,
         translation=translation,
         job=make_job(

@@ -15,7 +15,7 @@ from primus_core.planning.job import Request, make_job, numa_env
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.mounts import script_mounts
 from primus_core.planning.ranks import ranks_per_node
-from primus_core.planning.secrets import is_secret, secret_names, split_secrets
+from primus_core.planning.secrets import is_secret, named_secrets, secret_names, split_secrets
 from primus_core.planning.settings import core_schema
 from primus_core.rundir import RunDir
 
@@ -50,7 +50,7 @@ def script_plan(
     asked = {**request.launcher_env, **request.env}
     env = {**request.shell, **asked}
     raise_all(_secrets_in(words, env))
-    typed = typed_sections(sections)
+    typed = typed_sections(named_secrets(sections))
     workspace, folder = _workspace(env, request.cwd), _folder(path, env)
     rundir = RunDir.of(os.path.join(workspace, folder), request.run_id)
     ranks = ranks_per_node(

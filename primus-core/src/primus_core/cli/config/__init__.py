@@ -17,6 +17,7 @@ COMMANDS = {
     "diff": "how two experiments differ in meaning",
     "validate": "everything that is wrong with experiment files",
     "schema": "a JSON Schema with which an editor completes and checks experiment files",
+    "launcher": "the options of launchers from all files, each with the place that says it",
     "init": "a commented experiment file to start from",
 }
 
@@ -33,8 +34,8 @@ commands:
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Run one of the commands; returns the exit code."""
-    options = [word for word in argv if word == "--debug"]
-    words = [word for word in argv if word != "--debug"]
+    options = [word for word in argv if word == "--debug" or word.startswith("--config=")]
+    words = [word for word in argv if word not in options]
     if not words:
         raise ConfigError("no command after `config`", remedy="`primus config --help` lists them")
     if words[0] in ("-h", "--help"):
