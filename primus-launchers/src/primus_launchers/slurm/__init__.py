@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from primus_core.contract import host
 from primus_core.errors import ConfigError
@@ -17,7 +17,6 @@ from primus_core.experiment import Value
 from primus_core.outcome import Finding, Where
 from primus_core.plan import Job, Process, RunPlan, Submission
 from primus_core.planning.slurmflags import step_words, to_words
-from primus_launchers import container
 from primus_launchers.slurm import checks
 from primus_launchers.slurm.batch import batch_submission, with_commands
 
@@ -38,13 +37,13 @@ def launch(job: Job) -> Submission:
     Raises:
         ConfigError: flags that go against one task on each node; what a container lacks.
     """
-    carries = job.inside == "container" and container.carries_code(job)
-    step = Submission(processes=(_process(job),), carries_code=carries)
+    inner = _inner(job)
+    step = Submission(processes=(_process(job, inner),), carries_code=inner.carries_code)
     if job.allocated:
         return with_commands(step, job)
     if job.options.get("mode") == "sbatch":
         flags = to_words({**_flags(job), "nodes": job.nodes}, "sbatch")
-        return evolve(batch_submission(job, flags), carries_code=carries)
+        return evolve(batch_submission(job, flags), carries_code=inner.carries_code)
     return step
 
 
@@ -58,11 +57,31 @@ def preflight_check(plan: RunPlan, where: Where) -> Sequence[Finding]:
     return tuple(checks.programs(needed))
 
 
-def _process(job: Job) -> Process:
-    srun = ("srun", *_srun_words(job), job.python, "-m", NODE, *_node_options(job), "--", *_inner(job))
-    argv = (job.python, "-m", STEP, *_step_options(job), "--", *srun)
-    env = container.wrapper_env(job) if job.inside == "container" else job.env
-    return Process(argv=argv, env=env)
+@frozen(kw_only=True)
+class _Inner:
+    """What starts the ranks of one node."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    """Variables that it has to find beside the inherited ones."""
+    carries_code: bool = False
+
+
+def _inner(job: Job) -> _Inner:
+    """torchrun, in a container or not; it takes its number and the meeting point from ``PET_*`` variables."""
+    folder = (f"--log-dir={job.log_dir}/torchrun",) if job.log_dir else ()
+    torchrun = (f"--nproc-per-node={job.task.ranks_per_node}", f"--nnodes={job.nodes}", "--max-restarts=0", *folder)
+    if job.inside == "container":
+        from primus_launchers import container  # here: a run without one has no need of it
+
+        env = container.wrapper_env(job)
+        return _Inner(argv=container.wrapper_argv(job, torchrun), env=env, carries_code=container.carries_code(job))
+    return _Inner(argv=(job.python, "-m", "primus_launchers.torchrun", *torchrun, *job.argv), env=job.env)
+
+
+def _process(job: Job, inner: _Inner) -> Process:
+    srun = ("srun", *_srun_words(job), job.python, "-m", NODE, *_node_options(job), "--", *inner.argv)
+    return Process(argv=(job.python, "-m", STEP, *_step_options(job, inner), "--", *srun), env=inner.env)
 
 
 def _srun_words(job: Job) -> tuple[str, ...]:
@@ -102,11 +121,11 @@ def _refuse_tasks(job: Job, flags: Mapping[str, Value]) -> None:
             )
 
 
-def _step_options(job: Job) -> tuple[str, ...]:
-    named = (*job.env, *job.secrets, *(container.wrapper_env(job) if job.inside == "container" else ()))
+def _step_options(job: Job, inner: _Inner) -> tuple[str, ...]:
+    named = {*inner.env, *job.secrets}
     given = {
         "--nodes": job.nodes,
-        "--inherit": ",".join(sorted(set(named))),
+        "--inherit": ",".join(sorted(named)),
         "--workdir": job.workdir,
         "--submission": job.log_dir,
         "--lost-seconds": job.options.get("lost_seconds"),
@@ -119,15 +138,6 @@ def _step_options(job: Job) -> tuple[str, ...]:
 def _node_options(job: Job) -> tuple[str, ...]:
     bound = ("--bound",) if "cpu-bind" in _flags(job) else ()
     return (f"--nproc={job.task.ranks_per_node}", *bound)
-
-
-def _inner(job: Job) -> tuple[str, ...]:
-    """What starts the ranks of one node; torchrun takes its number and the meeting point from ``PET_*`` variables."""
-    folder = (f"--log-dir={job.log_dir}/torchrun",) if job.log_dir else ()
-    torchrun = (f"--nproc-per-node={job.task.ranks_per_node}", f"--nnodes={job.nodes}", "--max-restarts=0", *folder)
-    if job.inside == "container":
-        return container.wrapper_argv(job, torchrun)
-    return (job.python, "-m", "primus_launchers.torchrun", *torchrun, *job.argv)
 
 
 def _flags(job: Job) -> dict[str, Value]:

@@ -16,8 +16,9 @@ _SHOWN = 6
 _QUEUED = re.compile(r"srun: job (\d+) queued and waiting for resources")
 _NOISE = re.compile(
     r"(job \d+ (queued and waiting|has been allocated)|Try \"srun|Waiting up to \d+|_step_signal|configuration not "
-    r"available now|task \d+: (Exited|Terminated)|Job step aborted)"
+    r"available now|Job step aborted|Force Terminated)"
 )
+_LOSS = re.compile(r"error: (\S+: tasks? [\d,-]+: |Node failure on )")
 _HEAD = re.compile(r"^(srun|slurmstepd[\w.-]*|slurmd[\w.-]*): (error: |fatal: )?")
 _ERRORS = {kind.exit_code: kind for kind in (ConfigError, DependencyError, RunError)}
 
@@ -84,10 +85,17 @@ def not_installed(program: str, error: PrimusError) -> PrimusError:
     )
 
 
+def tells_of_loss(line: str) -> bool:
+    """Whether a line says that the program on a node has ended, or the node with it."""
+    return _LOSS.search(line) is not None
+
+
 def _known(said: Sequence[str]) -> PrimusError | None:
-    for fault in known_faults():
-        if any(map(fault.found_in, said)):
-            return _ERRORS[ExitCode(fault.exit_code)](fault.what, why=_shown(said), remedy=fault.remedy)
+    """By the first line that says something: what comes later are its consequences."""
+    for line in said:
+        for fault in known_faults():
+            if fault.found_in(line):
+                return _ERRORS[ExitCode(fault.exit_code)](fault.what, why=_shown(said), remedy=fault.remedy)
     return None
 
 

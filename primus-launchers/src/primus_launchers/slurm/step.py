@@ -28,13 +28,14 @@ from primus_core.submit.processes import Child, descendants, kill, signal_group,
 from primus_launchers.container.relay import Signals, lines_of
 from primus_launchers.slurm import faults
 from primus_launchers.slurm.frames import Joiner, Line
-from primus_launchers.slurm.wire import BEATS, END_SECONDS, GRACE_SECONDS, KIND, LOST_SECONDS, STOPPING_LOST_SECONDS
+from primus_launchers.slurm.wire import BEATS, END_SECONDS, GRACE_SECONDS, INTERRUPTED_LOST_SECONDS, KIND, LOST_SECONDS
 from primus_launchers.ssh.checks import digest
 from primus_launchers.ssh.wire import line
 
 _OTHERS_SECONDS = 3.0
 """How long other nodes may still say that they fail too, before anything is started."""
-_KILL_SECONDS = 5.0
+_KILL_SECONDS = 4.0
+_BEAT_TICK = 0.5
 _KEPT = 40
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _ALWAYS_SENT = ("PRIMUS_", "TORCH_ELASTIC_")
@@ -67,7 +68,13 @@ class Step:
         self._said: deque[str] = deque(maxlen=_KEPT)
         """The last lines of Slurm's own."""
         self._lost_seconds = args.lost_seconds
+        self._failed = 0
+        """The exit status of the first node whose ranks failed; the others end because of it."""
+        self._lost = False
+        """A node ended without its ranks' status, before any other failed."""
         self._deadline: float | None = None
+        self._forced = False
+        """Slurm was told to end the job."""
         self._asked = 0
         """The signal by which the end was asked for before anything ran."""
         self._sending = threading.Lock()
@@ -109,9 +116,12 @@ class Step:
         }
 
     def _beat(self, child: Child) -> None:
+        spoken = 0.0
         while child.returncode is None:
-            time.sleep(self._lost_seconds / BEATS)
-            self._send(child, do="alive")
+            time.sleep(_BEAT_TICK)
+            if time.monotonic() - spoken > self._lost_seconds / BEATS - _BEAT_TICK:
+                spoken = time.monotonic()
+                self._send(child, do="alive")
 
     def _send(self, child: Child, **message: object) -> None:
         with self._sending, suppress(OSError, ValueError):  # srun may be gone
@@ -121,13 +131,13 @@ class Step:
 
     def _take(self, child: Child, stream: str, text: bytes) -> None:
         if stream == "err":
-            self._hear_slurm(text)
+            self._hear_slurm(child, text)
             return
         for one in self._joiner.feed(text):
             if isinstance(one, Line):
                 self._take_line(child, one)
             else:
-                self._hear_slurm(one)
+                self._hear_slurm(child, one)
 
     def _take_line(self, child: Child, said: Line) -> None:
         noise, event = sort_out(said.text)
@@ -141,10 +151,13 @@ class Step:
         else:
             self._write(encode(event))
 
-    def _hear_slurm(self, text: bytes) -> None:
+    def _hear_slurm(self, child: Child, text: bytes) -> None:
         """A line of ``srun`` or of Slurm's daemon on a node."""
         words = text.decode("utf-8", "replace").rstrip()
         self._said.append(words)
+        if self._phase == "ended" and self._deadline is None and faults.tells_of_loss(words):
+            self._lost = True
+            self._end_all(child)
         if (notice := faults.notice(words)) and not self._asked:
             self._notice(notice)
         self._write(text.rstrip(b"\r") + b"\n")
@@ -163,6 +176,7 @@ class Step:
         elif node.state == "ended":
             node.status = event["status"]
             if node.status:
+                self._failed = self._failed or node.status
                 self._end_all(child)
 
     def _tick(self, child: Child) -> None:
@@ -185,9 +199,8 @@ class Step:
         self._send(child, do=order, address=address, port=self._meeting["port"])
 
     def _pass_on(self, child: Child, number: int) -> None:
-        if number in _ENDING:
-            self._lost_seconds = min(self._lost_seconds, STOPPING_LOST_SECONDS)
-            self._send(child, do="alive")
+        if number == signal.SIGINT:  # the next Ctrl-C kills us and srun
+            self._lost_seconds = min(self._lost_seconds, INTERRUPTED_LOST_SECONDS)
         if self._phase == "ended":
             self._send(child, do="signal", number=number, lost_seconds=self._lost_seconds)
         elif number in _ENDING:
@@ -210,8 +223,6 @@ class Step:
         else:
             kill(descendants(os.getpid()))
 
-    _forced = False
-
     def _notice(self, text: str) -> None:
         if self._events:
             self._write(encode({"kind": "notice", "topic": "slurm", "text": text}))
@@ -226,7 +237,8 @@ class Step:
     def _leave(self, status: int) -> int:
         """Say what went wrong beside the ranks; returns the exit status."""
         statuses = [node.status for node in self._nodes]
-        if not self._errors and not self._asked and None in statuses and not any(statuses):
+        unexplained = not self._asked and not self._failed and None in statuses
+        if not self._errors and (self._lost or unexplained):
             self._errors += [(0, error) for error in self._why(status)]
         if self._errors:
             errors = [error for _, error in sorted(self._errors, key=lambda one: one[0])]
@@ -234,7 +246,7 @@ class Step:
             return int(errors[0].exit_code)
         if self._asked:
             return 128 + self._asked
-        return next((one for one in statuses if one), 0) or (ExitCode.RUNTIME if None in statuses else ExitCode.OK)
+        return self._failed or (ExitCode.RUNTIME if None in statuses else ExitCode.OK)
 
     def _why(self, status: int) -> Sequence[PrimusError]:
         silent = [node.host or f"node {number}" for number, node in enumerate(self._nodes) if node.status is None]

@@ -22,10 +22,10 @@ from __future__ import annotations
 KIND = "slurm"
 GRACE_SECONDS = 8.0
 """For ranks to end in good order once another node has failed."""
-END_SECONDS = 12.0
+END_SECONDS = 10.0
 """From the first failure until what is left is killed."""
 LOST_SECONDS = 30.0
 BEATS = 3
 """Signs of life in the time after which silence means loss."""
-STOPPING_LOST_SECONDS = 6.0
-"""Of silence, once the run was asked to end: whoever asks again kills ``srun``, which tells the nodes nothing."""
+INTERRUPTED_LOST_SECONDS = 6.0
+"""Of silence, after a Ctrl-C: whoever presses it again has ``srun`` killed, which then tells the nodes nothing."""
