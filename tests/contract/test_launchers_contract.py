@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -9,9 +10,9 @@ import pytest
 from attrs import evolve
 
 from primus_core.experiment import Value
-from primus_core.plan import Job
+from primus_core.plan import Job, Mount
 from primus_core.testing import LauncherContract
-from tests.testbed import sshd
+from tests.testbed import containers, images, sshd
 
 
 class TestSingle(LauncherContract):
@@ -31,6 +32,34 @@ class TestDirect(LauncherContract):
 
     def refused(self, job: Job) -> Sequence[Job]:
         return (evolve(job, nodes=2), evolve(job, options={"master_addr": "10.0.0.7"}))
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(bool(containers.lacking_podman()), reason=containers.lacking_podman())
+class TestContainer(LauncherContract):
+    """podman, with an image that has Primus."""
+
+    plugin = "container"
+    ranks = 2
+    options: ClassVar[Mapping[str, Value]] = {}
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _engine(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        image = images.with_primus(tmp_path_factory.mktemp("image"))
+        with containers.podman() as engine, pytest.MonkeyPatch.context() as patch:
+            engine.add(image)
+            for name, value in engine.env.items():
+                patch.setenv(name, value)
+            named: Mapping[str, Value] = {"image": image.name, "volume": [image.libraries], "engine": engine.name}
+            cls.options = {**named, "mount_code": False}
+            yield
+
+    def job(self) -> Job:
+        return evolve(super().job(), mounts=(Mount(path=tempfile.gettempdir(), writable=True),), run_dir="/")
+
+    def refused(self, job: Job) -> Sequence[Job]:
+        return (evolve(job, nodes=2), evolve(job, options={}))
 
 
 @pytest.mark.cluster
