@@ -143,6 +143,10 @@ class Hosts:
         """End a host with all its processes, without a word to anybody; `boot` brings it back."""
         self._hosts.pop(name).end()
 
+    def is_up(self, name: str) -> bool:
+        """Whether it was not crashed since it was booted."""
+        return name in self._hosts
+
     def cut(self, name: str) -> None:
         """Take a host off the network."""
         self._in_switch(f"ip link set {name} down")

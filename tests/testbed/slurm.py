@@ -179,6 +179,22 @@ class Slurm:
         self.hosts.boot(name)
         self._daemon(name, "slurmd", "-N", name)
 
+    def restore(self) -> None:
+        """End all jobs and bring back what crashed."""
+        for name in self.nodes:
+            if not self.hosts.is_up(name):
+                self.boot(name)
+        self.ask("scancel", "--user=root")
+        self.wait_idle()
+
+    def forget(self) -> None:
+        """Have the controller lose all its jobs, as it does by itself with those that ended some time ago."""
+        number = (self.folder / "slurmctld.pid").read_text().strip()
+        self.ask("kill", number)
+        self.wait(lambda: not any("slurmctld" in one for one in self.hosts.processes(LOGIN)), "end of slurmctld")
+        self._daemon(LOGIN, "slurmctld", "-c")
+        self.wait_idle()
+
     def told(self) -> str:
         """The state of the jobs, and the last that each daemon logged."""
         queue = self.hosts.start(LOGIN, ["squeue", "--all"], env={**os.environ, **self.env}).communicate(timeout=30)[0]

@@ -84,10 +84,10 @@ def _status(plan: RunPlan, found: Standing, handle: Handle | None, says: Schedul
 def _state(found: Standing, handle: Handle | None, says: SchedulerSays | None) -> State:
     """What the scheduler says of a run that it has yet to end, else what the run left."""
     told = says.state if says else "unknown"
+    if told == "pending":  # also where the process of its last start was lost so lately that it counts as alive
+        return "requeued" if found.report or found.earlier or (says and says.restarts) else "pending"
     if told == "running" or found.holder:
         return "running"
-    if told == "pending":
-        return "requeued" if found.report or found.earlier or (says and says.restarts) else "pending"
     if told == "cancelled" or (handle and handle.cancelled and not _is_whole(found)):
         return "cancelled"
     if found.state != "ended" or found.report is None:
