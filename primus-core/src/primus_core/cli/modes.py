@@ -92,8 +92,6 @@ def enter(name: str, after: Sequence[str] | None, env: Mapping[str, str], mode: 
         return ExitCode.OK
     if word in _ORDER[_ORDER.index(name) + 1 :]:
         return cast(StartCommand, import_module(f"primus_core.cli.{word}").main)(words, env, mode)
-    if word == _SCRIPT or word in _ORDER:
-        raise _misplaced(name, word)
     return start_command(name, word, words, env, mode)
 
 
@@ -115,6 +113,8 @@ def start_command(name: str, command: str, words: Sequence[str], env: Mapping[st
         return cast(StartCommand, module.main)([*(mode.options if mode else ()), *words], env, mode)
     if command in PACKAGES:
         return find_command(command)(words, env)
+    if command == _SCRIPT or command in _ORDER:
+        raise _misplaced(name, command)
     meant = nearest(command, (*STARTS, *PACKAGES))
     guess = f"did you mean {meant}?" if meant else f"one of {', '.join(STARTS)}"
     raise ConfigError(f"`{name}` cannot start {command!r}", remedy=guess)
