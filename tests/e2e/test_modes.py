@@ -217,3 +217,21 @@ def test_config_launcher_tells_where_options_come_from(
     (folder / "l.yaml").write_text("container: {imge: x}\n")
     assert main(["config", "launcher", "--config", "l.yaml"]) == 2
     assert "did you mean `container.image`?" in capsys.readouterr().err
+
+
+def test_paths_may_be_those_of_a_volume_in_the_container(folder: Path, tmp_path: Path) -> None:
+    """`--volume /mnt/data:/data` and `/data/...`, in the command and in the experiment, mean the files on this host."""
+    data = tmp_path / "mnt"
+    data.mkdir()
+    (data / "corpus.txt").write_text("some words to learn\n" * 9)
+    text = (folder / "exp.yaml").read_text().replace("    overrides:\n", "    overrides:\n      save: /inner/ckpt\n")
+    (data / "exp.yaml").write_text(text)
+    volume = f"--volume={data}:/inner"
+    words = ["train_data_path=/inner/corpus.txt", "accelerator=cpu", "--output", str(tmp_path / "plan.json")]
+    assert main(["container", "--image=x", volume, "--", "plan", "/inner/exp.yaml", *words]) == 0
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    (source,) = plan["prepare"][0]["arguments"]["splits"]["train"]
+    assert source["files"] == [f"{data}/corpus.txt"]
+    mounts = {mount["path"]: mount["writable"] for mount in plan["job"]["mounts"]}
+    assert mounts[f"{data}/corpus.txt"] is False
+    assert mounts[f"{data}/ckpt"] is True

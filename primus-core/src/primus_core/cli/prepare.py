@@ -30,6 +30,7 @@ from primus_core.planning.make import secret_env
 from primus_core.planning.ranks import scheduled_nodes
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.sections import SLURM, container_env, image_layer, put_together, split_command_line
+from primus_core.planning.volumes import on_host, with_host_paths
 from primus_core.resolve import SYSTEM_DEFAULT, resolve, with_sections
 from primus_core.rundir import RunDir, new_run_id
 
@@ -86,11 +87,11 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str], *, starts: bool 
 def _prepared(
     args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins, *, starts: bool
 ) -> Prepared:
-    experiment = resolved(args.experiment, args, {**shell, **request.env}, plugins)
+    experiment = resolved(_file(args, shell, request), args, {**shell, **request.env}, plugins)
     sections = launcher_sections(args, shell, experiment.launchers)
     request, sections = placed(request, args.mode, sections)
-    experiment = with_sections(experiment, sections)
     typed = typed_sections(sections)
+    experiment = with_host_paths(with_sections(experiment, sections), _volumes(typed))
     request = evolve(request, hosts=_hosts(args, experiment, request))
     place = place_for(request.launcher, planned_env(experiment, request), typed.get("direct", {}))
     if place is None or place.leads:
@@ -119,6 +120,20 @@ def _prepared(
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )
+
+
+def _file(args: argparse.Namespace, shell: Mapping[str, str], request: Request) -> str:
+    """The experiment's file on this host, also where the user names it as the container has it."""
+    path = str(args.experiment)
+    if os.path.exists(path):
+        return path
+    _, sections = placed(request, args.mode, launcher_sections(args, shell, {}))
+    return on_host(path, _volumes(typed_sections(sections)))
+
+
+def _volumes(typed: Mapping[str, Mapping[str, Value]]) -> list[str]:
+    volumes = typed.get("container", {}).get("volume")
+    return list(map(str, volumes)) if isinstance(volumes, list) else []
 
 
 def as_warning(finding: Finding, launcher: str) -> Finding:
