@@ -64,6 +64,10 @@ class Nodes:
             argv = [sys.executable, "-m", "primus_core.cli.main", *words]
             self._processes.append(self.hosts.start(self.names[number], argv, env=variables, cwd=self.workspace.parent))
 
+    def signal(self, number: int, sent: int) -> None:
+        """Send a signal to `primus` on the node that was started with this number."""
+        self.hosts.signal(self._processes[number], sent)
+
     def communicate(self, seconds: float = 120) -> Sequence[Said]:
         """Wait for all of them."""
         said = []

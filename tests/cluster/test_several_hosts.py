@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -34,6 +34,8 @@ for step in range(10000):
         open(f"{sys.argv[2]}/up-{distributed.get_rank()}", "w").close()
         if sys.argv[1] == "raises" and distributed.get_rank() == 1:
             raise ValueError("a batch without tokens")
+        if sys.argv[1] == "ends":
+            break
     distributed.all_reduce(torch.ones(4))
     time.sleep(0.01)
 """
@@ -43,6 +45,7 @@ VARIES = {
     r"its connection broke: [^\n]*": "it closed the connection",
 }
 
+Each = Mapping[int, Mapping[str, str]] | None
 MakeNodes = Callable[[int], Nodes]
 
 
@@ -61,11 +64,32 @@ def check(ended: Sequence[Said], *told: str, code: int = 2) -> None:
     assert ended[-1].seconds < SECONDS
 
 
+def show_devices(nodes: Nodes, name: str, folder: Path, count: int) -> None:
+    """Have a host see device files of so many accelerators, and those that every program needs."""
+    folder.mkdir()
+    for needed in ("null", "urandom", "random", "zero"):
+        nodes.hosts.check(name, ["cp", "-a", f"/dev/{needed}", folder / needed])
+    for number in range(count):
+        (folder / f"nvidia{number}").touch()
+    nodes.hosts.show(name, folder, Path("/dev"))
+
+
 def test_an_address_that_is_not_node_0s(make_nodes: MakeNodes) -> None:
     """MASTER_ADDR that names another host is told with the address, and the host it should name."""
     nodes = make_nodes(2)
     nodes.start(*RUN, MASTER_ADDR="node2")
     check(nodes.end(), "MASTER_ADDR is node2", "node1")
+
+
+def test_names_of_node_0(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """Its full name will do, and so will another address of it; each node may use the one that it knows."""
+    nodes = make_nodes(2)
+    for number, name in enumerate(nodes.names):
+        nodes.hosts.check(name, ["ip", "address", "add", f"10.88.0.{number + 1}/24", "dev", "eth0"])
+    each = {0: {"MASTER_ADDR": "node1.cluster.test"}, 1: {"MASTER_ADDR": "10.88.0.1"}}
+    start_program(nodes, tmp_path, "ends", each=each)
+    ended = nodes.end()
+    assert [one.code for one in ended] == [0, 0], ended[0].text + ended[1].text
 
 
 def test_two_nodes_with_one_number(make_nodes: MakeNodes) -> None:
@@ -99,6 +123,15 @@ def test_a_node_that_fails_while_it_plans(failing: int, make_nodes: MakeNodes, t
     check(nodes.end(), "/nowhere")
 
 
+def test_different_numbers_of_devices(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """Two hosts with the same kind of accelerator, but not as many of them, are told by their device files."""
+    nodes = make_nodes(2)
+    for count, name in enumerate(nodes.names, 1):
+        show_devices(nodes, name, tmp_path / name, count)
+    nodes.start("run", EXAMPLE, *QUICK, "global_batch_size=12", "direct.gpus_per_node=!unset")
+    check(nodes.end(), "ranks on the node: 1 on node 0 (node1), 2 on node 1 (node2)")
+
+
 def test_different_numbers_of_ranks(make_nodes: MakeNodes) -> None:
     """Both numbers are told, each with its host."""
     nodes = make_nodes(2)
@@ -111,12 +144,7 @@ def test_different_numbers_of_ranks(make_nodes: MakeNodes) -> None:
 def test_another_accelerator(make_nodes: MakeNodes, tmp_path: Path) -> None:
     """A host whose driver shows no device is found out by its device files."""
     nodes = make_nodes(2)
-    devices = tmp_path / "devices"
-    devices.mkdir()
-    for name in ("null", "urandom", "random", "zero"):
-        nodes.hosts.check("node2", ["cp", "-a", f"/dev/{name}", devices / name])
-    (devices / "nvidia0").touch()
-    nodes.hosts.show("node2", devices, Path("/dev"))
+    show_devices(nodes, "node2", tmp_path / "devices", 1)
     nodes.start(*RUN)
     check(nodes.end(), "accelerator: cpu on node 0 (node1), cuda on node 1 (node2)")
 
@@ -190,11 +218,11 @@ def test_missing_variables(make_nodes: MakeNodes) -> None:
         check(nodes.end(), f"{name} is not set, and the run has 2 nodes")
 
 
-def start_program(nodes: Nodes, tmp_path: Path, fault: str, *options: str, **env: str) -> None:
+def start_program(nodes: Nodes, tmp_path: Path, fault: str, *options: str, each: Each = None, **env: str) -> None:
     """Ranks that agree in every step, one on each host."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    nodes.start("direct", "--nproc", "1", *options, "--script", program, "--", fault, tmp_path, **env)
+    nodes.start("direct", "--nproc", "1", *options, "--script", program, "--", fault, tmp_path, each=each, **env)
 
 
 def wait_for_ranks(nodes: Nodes, tmp_path: Path) -> None:
