@@ -64,10 +64,6 @@ class Nodes:
             argv = [sys.executable, "-m", "primus_core.cli.main", *words]
             self._processes.append(self.hosts.start(self.names[number], argv, env=variables, cwd=self.workspace.parent))
 
-    def signal(self, number: int, sent: int) -> None:
-        """Send a signal to `primus` on the node that was started with this number."""
-        self.hosts.signal(self._processes[number], sent)
-
     def communicate(self, seconds: float = 120) -> Sequence[Said]:
         """Wait for all of them."""
         said = []
@@ -82,3 +78,7 @@ class Nodes:
         said = self.communicate()
         self.hosts.wait_quiet()
         return said
+
+    def signal(self, number: int, sent: int) -> None:
+        """Send a signal to `primus` on the node that was started with this number."""
+        self.hosts.signal(self._processes[number], sent)

@@ -48,6 +48,7 @@ def plan_of(
     launcher: str = "direct",
     arguments: Mapping[str, Value] | None = None,
     options: Mapping[str, Value] | None = None,
+    env: Mapping[str, str] | None = None,
     settings: Mapping[str, Value] | None = None,
     secrets: tuple[str, ...] = (),
 ) -> RunPlan:
@@ -64,7 +65,7 @@ def plan_of(
         task=task,
         python=sys.executable,
         argv=("-m", "primus_core.rank", str(rundir.plan)),
-        env={"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
+        env={"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1", **(env or {})},
         nodes=nodes,
         workdir=str(folder),
         log_dir=str(rundir.submission),

@@ -15,7 +15,11 @@ from tests.launchers.runs import Run
 
 pytestmark = pytest.mark.slow
 
-NUMBERS = {r"watched_tasks\.py:\d+": "watched_tasks.py:<LINE>", r"error, rank \d: ranks": "error, rank <N>: ranks"}
+NUMBERS = {
+    r"watched_tasks\.py:\d+": "watched_tasks.py:<LINE>",
+    r"error, rank \d: ranks": "error, rank <N>: ranks",
+    r"(?m)^warning, rank \d": "warning, rank <N>",
+}
 
 
 def train(folder: Path, entry: str, ranks: int, arguments: Mapping[str, Value] | None = None, **settings: Value) -> Run:
@@ -68,6 +72,8 @@ def test_a_slow_rank_is_told_once(tmp_path: Path) -> None:
     assert [one.rank for one in run.report.stragglers] == [2]
     assert run.printed.count("is slow: its own work takes") == 1
     assert run.report.stragglers[0].fleet_score > 1.5
+    told = next(line for line in run.printed.splitlines() if "is slow" in line)
+    check(told, "straggler", replace={r"\d+\.\d+": "<N>", r"seen at iteration \d+": "seen at iteration <N>"})
 
 
 def test_a_start_that_stands_still_is_told_with_what_is_waited_for(tmp_path: Path) -> None:
@@ -75,6 +81,7 @@ def test_a_start_that_stands_still_is_told_with_what_is_waited_for(tmp_path: Pat
     run = train(tmp_path, "never_begins", 3, startup_stall_seconds=5.0)
     assert run.report.exit_code == 0
     told = next(line for line in run.printed.splitlines() if "builds a library" in line)
+    check(told, "start-stands-still", replace=NUMBERS)
     assert "rank 1: phase train, waits for another process that builds a library" in told
     assert "ranks 0, 2: phase train, waits for the rendezvous: ranks that have not come" in told
     assert "in wait_for_lock" in told
