@@ -130,7 +130,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "overrides", nargs="*", metavar="key=value", help="set a parameter for this run; also --key value"
     )
     add_framework(parser)
-    about = "direct (torchrun), ssh or single; default: direct if installed"
+    about = "direct (torchrun), ssh, container, slurm or single; default: direct if installed"
     parser.add_argument("--launcher", metavar="NAME", help=about)
     add_launch_options(parser)
     parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")

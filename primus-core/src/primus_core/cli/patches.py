@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.cli.arguments import run_parser
+from primus_core.cli.launching import with_launcher_file
 from primus_core.cli.output import say
 from primus_core.cli.prepare import prepare
 from primus_core.cli.run import warn
@@ -18,7 +19,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     parser = run_parser("primus patches", "List what a run would patch in the library's code, and why.")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     args = parser.parse_intermixed_args(argv)
-    prepared = prepare(args, env, starts=False)
+    prepared = prepare(with_launcher_file(args, env), env, starts=False)
     warn(prepared)
     plan = prepared.plan
     patches = plan.translation.patches if plan.translation else ()

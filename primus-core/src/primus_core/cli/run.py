@@ -149,7 +149,8 @@ def headline(plan: RunPlan) -> str:
     target = plan.target
     ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
     with_what = f" with {plan.framework} {target.library_version}" if plan.framework else ""
-    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {ranks} ({plan.launcher})")
+    how = plan.launcher if plan.job.inside == "direct" else f"{plan.launcher}, {plan.job.inside}"
+    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {ranks} ({how})")
     return f"{what}\n{topic_line('run', plan.run_dir)}"
 
 
