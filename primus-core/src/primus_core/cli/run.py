@@ -176,8 +176,14 @@ def commands_of(prepared: Prepared, scripts: Sequence[str], plan_command: Sequen
     """The two commands that do what a dry run left out, and what they need before."""
     before = [topic_line("source", f"{path}, before the commands: a dry run does not run it") for path in scripts]
     before += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
+    for name, text in prepared.submission.files.items():
+        before += [topic_line("script", f"{name}, which the first command writes:"), *_indented(text)]
     commands = [f"{pasteable(plan_command)} &&", *map(_command, prepared.submission.processes)]
     return [*before, "", *commands]
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
 
 
 def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
