@@ -16,10 +16,11 @@ from primus_core.plan import Accelerator
 from primus_core.planning.accelerators import Found
 from primus_core.planning.assumed import meant_by
 from primus_core.planning.job import Request
-from primus_core.planning.launcheroptions import typed_options, typed_sections
+from primus_core.planning.launcheroptions import early_options, typed_options, typed_sections
 from primus_core.planning.ranks import ranks_per_node, scheduled_nodes
 from primus_core.planning.secrets import named_secrets
 from primus_core.planning.sections import put_together
+from primus_core.resolve import read_launcher_file
 
 CPU = Found(kind="cpu", count=0)
 
@@ -225,3 +226,15 @@ def test_the_ranks_of_a_node_under_slurm(
     typed: dict[str, dict[str, Value]] = {"slurm": flags, "direct": {"gpus_per_node": direct}}
     found = Found(kind="cuda", count=0)
     assert ranks_per_node(asked_for, "slurm", typed, env=env, kind="cuda", found=found, origins={}) == ranks
+
+
+def test_the_file_of_the_docs_is_one(tmp_path: Path) -> None:
+    """Every option of the sample in docs/launchers.md is known and of its type."""
+    page = (Path(__file__).parents[2] / "docs/launchers.md").read_text()
+    (tmp_path / "l.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    sections = put_together([read_launcher_file("l.yaml", {}, str(tmp_path))], "/docs")
+    assert early_options(sections) == {"debug": False, "dry_run": False}
+    typed = typed_sections({name: leaves for name, leaves in sections.items() if name != "main"})
+    assert typed["container"]["volume"] == ["/data", "/docs/models:/models:ro"]
+    assert typed["container"]["arguments"] == ["--ulimit=nofile=65536"]
+    assert typed["slurm"] == {"partition": "gpu", "nodes": "2", "time": "4:00:00"}

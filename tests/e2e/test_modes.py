@@ -143,6 +143,20 @@ def test_a_secret_given_to_a_mode_is_not_shown(folder: Path, capsys: pytest.Capt
     assert json.loads(plan)["job"]["secrets"] == ["HF_TOKEN"]
 
 
+def test_what_patch_scripts_export_reaches_a_container(planned: Planned, folder: Path) -> None:
+    """By name and value, weaker than `env:`, but for what means places of the host."""
+    (folder / "set.sh").write_text("export PATH=/added:$PATH NCCL_X=1 B=script A_KEY=hush\n")
+    words = ["--", "direct", "--patch", "set.sh", "--env", "B=option", "--"]
+    job = planned("container", "--image=x", *words)["job"]
+    assert {name: job["env"].get(name) for name in ("NCCL_X", "B", "PATH", "A_KEY")} == {
+        "NCCL_X": "1",
+        "B": "option",
+        "PATH": None,
+        "A_KEY": None,
+    }
+    assert job["secrets"] == ["A_KEY"]
+
+
 def test_a_file_may_ask_for_dry_runs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`main: {dry_run: true}` holds for every command that would start something."""
     (tmp_path / "home/.primus.yaml").write_text("main: {dry_run: true}\n")

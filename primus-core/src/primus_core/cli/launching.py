@@ -18,6 +18,22 @@ from primus_core.planning.sections import put_together
 from primus_core.resolve import launcher_files
 
 _LEVEL = "PRIMUS_LOG_LEVEL"
+_OF_HOST = frozenset(
+    (
+        "PATH",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "HOME",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "TMPDIR",
+        "_",
+    )
+)
+"""Variables that mean places and processes of a host, and would mislead in a container."""
 _FEW = 12
 _FOREIGN = b"#!"
 
@@ -94,6 +110,8 @@ def check_level(env: Mapping[str, str]) -> None:
 def patched(args: argparse.Namespace, env: Mapping[str, str], tell: Callable[[str], object] = say) -> Mapping[str, str]:
     """The environment that the patch scripts leave, as if this command had been started after them.
 
+    What they set anew is in ``args.exported`` too: a container inherits the variables alone that are known.
+
     A dry run tells of the scripts and does not run them.
 
     Args:
@@ -114,7 +132,9 @@ def patched(args: argparse.Namespace, env: Mapping[str, str], tell: Callable[[st
             tell(line)
         tell(topic_line("patch", f"{one.script} {_outcome(one.skipped, one.exported, one.unset)}"))
 
-    return run_patch_scripts(scripts, env, ended)
+    after = run_patch_scripts(scripts, env, ended)
+    args.exported = {name: value for name, value in after.items() if env.get(name) != value and name not in _OF_HOST}
+    return after
 
 
 def _problem(path: str) -> ConfigError | None:

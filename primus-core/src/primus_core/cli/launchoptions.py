@@ -46,7 +46,7 @@ def add_launch_options(parser: argparse.ArgumentParser, *, defaults: str = _DEFA
     add("--no-numa", action="store_const", const="off", dest="numa", help="do not, whatever the files say")
     add("--silent", action="store_true", help="print warnings and errors only")
     _add_level_options(parser, defaults)
-    parser.set_defaults(mode=None, sections={})
+    parser.set_defaults(mode=None, sections={}, exported={})
 
 
 def add_mode_options(parser: argparse.ArgumentParser) -> None:

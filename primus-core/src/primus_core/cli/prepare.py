@@ -188,7 +188,7 @@ def placed(request: Request, mode: Mode | None, sections: Sections) -> tuple[Req
     inside = wished if request.launcher == SLURM else "direct"
     request = evolve(request, inside=inside)
     read = {"direct", request.launcher, *(["container"] if request.in_container else [])}
-    env = container_env(sections.get("container", {})) if request.in_container else {}
+    env = {**container_env(sections.get("container", {})), **request.launcher_env} if request.in_container else {}
     return evolve(request, launcher_env=env), {name: leaves for name, leaves in sections.items() if name in read}
 
 
@@ -219,6 +219,7 @@ def make_request(args: argparse.Namespace, shell: Mapping[str, str], plugins: di
         run_id=_run_id(args.run_id) if args.run_id is not None else new_run_id(),
         ranks_per_node=1 if args.single and args.nproc is None else args.nproc,
         env=asked_env(args, shell),
+        launcher_env=args.exported,
         numa=args.numa,
         shell=shell,
         allowed_drift=tuple(args.allow_patch_drift),

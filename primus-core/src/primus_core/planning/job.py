@@ -30,7 +30,7 @@ class Request:
     env: Mapping[str, str] = field(factory=dict)
     """``--env`` of the command line."""
     launcher_env: Mapping[str, str] = field(factory=dict)
-    """``NAME=VALUE`` of ``container.env`` in files: weaker than the experiment's ``env:``."""
+    """What patch scripts export, and ``NAME=VALUE`` of ``container.env``: weaker than the experiment's ``env:``."""
     shell: Mapping[str, str] = field(factory=dict)
     """The environment of ``primus`` itself."""
     numa: str | None = None
