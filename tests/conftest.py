@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.megatron.ranks import Ranks as MegatronRanks
     from tests.torchtitan.ranks import Ranks as TitanRanks
 
-_QUIET_SECONDS = 3.0
+_QUIET_SECONDS = 15.0
 """How long a test's own helpers may take to end."""
 
 

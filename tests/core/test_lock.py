@@ -126,7 +126,7 @@ def test_a_holder_renews_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "exp/lock.json"
     with ExperimentLock(rundir(tmp_path, "first"), renew=0.05):
         before = path.stat().st_mtime_ns
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while path.stat().st_mtime_ns == before:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -164,7 +164,7 @@ def test_of_many_that_find_a_lock_left_behind_one_gets_it(tmp_path: Path, round_
     threads = [threading.Thread(target=contend, args=(f"run-{number}",)) for number in range(4)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(held) + len(refused) < 4 and time.monotonic() < deadline:
         time.sleep(0.005)
     ended.set()

@@ -291,7 +291,7 @@ def test_a_signal_reaches_the_launcher_once(
     """Ctrl-C, TERM and a closed terminal end the launcher in good order; the status says which it was."""
     child = driver(script(GRACEFUL))
     child.send_signal(sent)
-    shown, _ = child.communicate(timeout=20)
+    shown, _ = child.communicate(timeout=60)
     assert child.returncode == code
     again = " again" if sent == signal.SIGINT else ""
     goes_on = "waiting for the ranks to end" if sent == signal.SIGINT else "the run finishes its iteration and saves"
@@ -303,12 +303,11 @@ def test_a_signal_reaches_the_launcher_once(
 
 MESSAGES = """
 got = []
-signal.signal(signal.SIGUSR2, lambda number, frame: got.append("SIGUSR2"))
+signal.signal(signal.SIGUSR2, lambda number, frame: got.append(print("SIGUSR2", flush=True)))
 event(kind="notice", topic="state", text="ready")
-for _ in range(600):
+for _ in range(1200):
     if len(got) == 2: break
     time.sleep(0.05)
-print(*got, flush=True)
 report()
 """
 
@@ -318,10 +317,10 @@ def test_messages_reach_the_launcher_each_time_and_end_nothing(
 ) -> None:
     """SIGUSR2 is passed on as often as it comes, without a word and without a deadline."""
     child = driver(script(MESSAGES))
-    for _ in range(2):
+    for count in (1, 2):  # signals that wait to be delivered are one
         child.send_signal(signal.SIGUSR2)
-        time.sleep(0.3)
-    assert child.communicate(timeout=30)[0] == ""
+        assert eventually(lambda count=count: len(host_log(plan).split()) == count)
+    assert child.communicate(timeout=60)[0] == ""
     assert child.returncode == 0
     assert host_log(plan).split() == ["SIGUSR2", "SIGUSR2"]
 
@@ -344,7 +343,7 @@ def test_ctrl_c_during_the_start_reaches_what_is_being_started(
 ) -> None:
     """A signal that arrives while a process is still being given its input is passed on as soon as it has it."""
     child = driver(script(INTERRUPTED_START, stdin="x" * 1_000_000))
-    child.communicate(timeout=20)
+    child.communicate(timeout=60)
     assert child.returncode == 0
 
 
@@ -355,7 +354,7 @@ def test_a_graceful_end_after_ctrl_c_is_a_success(
     graceful = GRACEFUL.replace("code=128 + number, signalled_first=True", "").replace("sys.exit(1)", "sys.exit(0)")
     child = driver(script(graceful))
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=20)
+    child.communicate(timeout=60)
     assert child.returncode == 0
 
 
@@ -373,10 +372,10 @@ def test_the_second_ctrl_c_kills_everything(
     """
     child = driver(script(STUBBORN))
     child.send_signal(first)
-    time.sleep(0.5)
-    assert child.poll() is None
+    assert child.stdout
+    assert child.stdout.readline().startswith(first.name)
     child.send_signal(signal.SIGINT)
-    shown, _ = child.communicate(timeout=20)
+    shown, _ = child.communicate(timeout=60)
     assert child.returncode == code
     assert not (Path(plan.run_dir) / "requeue.json").exists()
     assert shown.splitlines()[-1] == "killed 2 processes that had not ended"
@@ -402,7 +401,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def eventually(true: Callable[[], bool], seconds: float = 10) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)

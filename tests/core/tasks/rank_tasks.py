@@ -145,8 +145,12 @@ def catches_signals(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     for number in (signal.SIGUSR1, signal.SIGTERM):
         signal.signal(number, lambda got, _: seen.append(signal.Signals(got).name))
     rank.notice("state", "ready")
+    told = 0
     while "SIGTERM" not in seen:
         time.sleep(0.01)
+        for name in seen[told:]:
+            rank.notice("state", f"got {name}")
+            told += 1
     return {"seen": seen}
 
 
