@@ -43,3 +43,11 @@ def test_on_this_host(workspace: Path) -> None:
     assert "2 ranks (direct)" in done.stdout
     assert "examples/llama-tiny.yaml train_iters=3" in done.stdout
     assert run(SCRIPTS["direct"], workspace, EXP="no such file.yaml").returncode == 2
+
+
+def test_in_a_container(workspace: Path) -> None:
+    """The image is the one that DOCKER_IMAGE names."""
+    asked = {"EXP": EXAMPLE.relative_to(ROOT).as_posix(), "DOCKER_IMAGE": "mine:1"}
+    done = run(SCRIPTS["container"], workspace, "accelerator=cpu", "--dry-run", **asked)
+    assert done.returncode == 0, done.stderr
+    assert "-m primus_launchers.container --image=mine:1 " in done.stdout.splitlines()[-1]
