@@ -163,7 +163,7 @@ def test_a_run_that_has_ended_is_not_cancelled(
     """What became of it stays what it was."""
     submit(tmp_path, plan, '{"state": "completed"}')
     assert main(["cancel", "r1"]) == 0
-    assert "does not go on any more" in capsys.readouterr().out
+    assert "is not going on" in capsys.readouterr().out
     handle = read_handle(RunDir(Path(plan.run_dir)))
     assert handle
     assert handle.cancelled is None
@@ -193,3 +193,10 @@ def test_a_plan_whose_run_is_complete_is_not_started_again(plan: RunPlan, capsys
     report.write(RunDir(Path(plan.run_dir)), RunReport(run_id="r1", exit_code=0, started=1, ended=2))
     assert main(["start", str(RunDir(Path(plan.run_dir)).plan), "--handle", "7"]) == 0
     assert "nothing is left to do" in capsys.readouterr().out
+
+
+def test_a_plan_that_nobody_has_started(plan: RunPlan, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no run that was lost."""
+    assert state("r1", capsys) == "planned"
+    assert main(["status", "r1"]) == 0
+    assert "nothing has started it yet" in capsys.readouterr().out

@@ -35,7 +35,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
         _end(holder)
         say(topic_line("cancelled", f"run {plan.run_id}: process {holder.pid} was told to save and to end"))
     else:
-        say(topic_line("cancel", f"run {plan.run_id} does not go on any more; `primus status` tells what became of it"))
+        say(topic_line("cancel", f"run {plan.run_id} is not going on; `primus status` tells where it stands"))
     return ExitCode.OK
 
 

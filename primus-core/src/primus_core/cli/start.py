@@ -34,10 +34,11 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     if done is not None and done.exit_code == ExitCode.OK and not done.stopped:
         say("\n".join([headline(plan), report.screen(done, plan), topic_line("start", "nothing is left to do")]))
         return ExitCode.OK
-    submission = _submission(plan, allocated=args.handle is not None)
+    name = args.handle or None  # a job script that is started by hand has none
+    submission = _submission(plan, allocated=name is not None)
     say(headline(plan))
     with experiment_of(plan, env, again=args.starts > 0):
-        handle = _kept_handle(rundir, submission, plan, args.handle) if args.handle is not None else None
+        handle = _kept_handle(rundir, submission, plan, name) if name is not None else None
         console = Console.on(sys.stdout, env)
         ended = submit.submit(submission, plan, env=env, console=console, again=handle is not None)
         say(report.screen(ended, plan))

@@ -22,9 +22,14 @@ from primus_core.report.state import Standing, standing
 from primus_core.rundir import RunDir
 from primus_core.submit.handle import Handle, SchedulerSays, ask, read_handle
 
-State = Literal["pending", "running", "requeued", "completed", "stopped", "failed", "cancelled", "lost"]
-"""``requeued``: the scheduler will start it again. ``stopped``: it saved for a signal, and nobody starts it again.
-``lost``: it runs no more and left no report, and the scheduler has forgotten it."""
+State = Literal["planned", "pending", "running", "requeued", "completed", "stopped", "failed", "cancelled", "lost"]
+"""Of those that are not plain:
+
+- ``planned``: nothing has started it yet;
+- ``requeued``: the scheduler will start it again;
+- ``stopped``: it saved for a signal, and nobody starts it again;
+- ``lost``: it runs no more and left no report, and the scheduler has forgotten it.
+"""
 
 
 @frozen(kw_only=True)
@@ -59,7 +64,9 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _parser() -> Parser:
-    about = "Tell where a run stands: pending, running, requeued, completed, stopped, failed, cancelled or lost."
+    about = (
+        "Tell where a run stands: planned, pending, running, requeued, completed, stopped, failed, cancelled or lost."
+    )
     parser = Parser(prog="primus status", description=about, allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
@@ -90,11 +97,18 @@ def _state(found: Standing, handle: Handle | None, says: SchedulerSays | None) -
         return "running"
     if told == "cancelled" or (handle and handle.cancelled and not _is_whole(found)):
         return "cancelled"
+    if handle is None and not _has_begun(found):
+        return "planned"
     if found.state != "ended" or found.report is None:
         return "lost" if told == "unknown" else "failed"
     if found.report.exit_code:
         return "failed"
     return "stopped" if found.report.stopped else "completed"
+
+
+def _has_begun(found: Standing) -> bool:
+    """A launcher was started for it, which has left at least its log."""
+    return found.report is not None or any(RunDir(Path(found.run_dir)).submission.glob("host-*.log"))
 
 
 def _is_whole(found: Standing) -> bool:
@@ -125,6 +139,8 @@ def _words(status: Status, found: Standing, handle: Handle | None) -> str:
         return f"running, since {utc_time(found.holder.since)}: process {found.holder.pid} on {found.holder.host}"
     if status.state == "running":
         return "running, and its ranks are not started yet"
+    if status.state == "planned":
+        return "planned, and nothing has started it yet"
     if status.state == "lost":
         return "lost: nothing runs it any more, and it left no report"
     if status.state == "cancelled" and handle and handle.cancelled:
