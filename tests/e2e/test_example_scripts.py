@@ -37,12 +37,11 @@ def test_a_script_is_short_and_says_what_it_needs(script: Path, workspace: Path)
 
 
 def test_on_this_host(workspace: Path) -> None:
-    """The experiment's file and every further word reach the command; a file that does not exist is told."""
+    """The experiment's file and every further word reach the command."""
     done = run(SCRIPTS["direct"], workspace, "train_iters=3", "--dry-run", EXP=EXAMPLE.relative_to(ROOT).as_posix())
     assert done.returncode == 0, done.stderr
     assert "2 ranks (direct)" in done.stdout
     assert "examples/llama-tiny.yaml train_iters=3" in done.stdout
-    assert run(SCRIPTS["direct"], workspace, EXP="no such file.yaml").returncode == 2
 
 
 def test_in_a_container(workspace: Path) -> None:

@@ -81,7 +81,7 @@ def written(folder: Path) -> set[str]:
     [
         ("direct pretrain", "-m primus_launchers.torchrun", "1 rank (direct)"),
         ("inspect launch command", "-m primus_launchers.torchrun", "1 rank (direct)"),
-        ("container pretrain", "-m primus_launchers.container", "1 rank (container)"),
+        ("container pretrain", "-m primus_launchers.container", "1 rank (container rocm/primus:v26.3)"),
         ("slurm training", "srun --nodes=4", "4 ranks (slurm)"),
         ("dry-run slurm", "srun --nodes=2", "2 ranks (slurm)"),
         ("interactive multi-node training", "--partition=gpu", "32 ranks (slurm)"),
@@ -111,7 +111,7 @@ def test_commands_of_a_package_that_is_not_here(cli: Cli, name: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [TABLE["container pretrain"], TABLE["slurm training"], TABLE["batch job"], "slurm -N 2 -- direct --script exp.py"],
+    [TABLE["container pretrain"], TABLE["batch job"], "slurm -N 2 -- direct --script exp.py"],
 )
 def test_a_file_that_does_not_exist_is_found_before_anything_is_submitted(
     cli: Cli, folder: Path, tmp_path: Path, command: str
