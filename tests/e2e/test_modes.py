@@ -157,6 +157,22 @@ def test_what_patch_scripts_export_reaches_a_container(planned: Planned, folder:
     assert job["secrets"] == ["A_KEY"]
 
 
+def test_the_image_is_told_and_which_one_is_not_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first line names the image of the run; a DOCKER_IMAGE that --image overrides is told."""
+    monkeypatch.setenv("DOCKER_IMAGE", "of/variable:1")
+    run = ["--", "run", "exp.yaml", "accelerator=cpu"]
+    assert main(["--dry-run", "slurm", "-N2", "--gres=gpu:2", *run]) == 0
+    told = capsys.readouterr()
+    assert "4 ranks (slurm, container of/variable:1)" in told.out.splitlines()[0]
+    assert "DOCKER_IMAGE" not in told.err
+    assert main(["--dry-run", "container", "--image=mine", *run]) == 0
+    told = capsys.readouterr()
+    assert "2 ranks (container mine)" in told.out.splitlines()[0]
+    assert "it is of/variable:1, and command line names mine" in told.err
+
+
 def test_a_file_may_ask_for_dry_runs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`main: {dry_run: true}` holds for every command that would start something."""
     (tmp_path / "home/.primus.yaml").write_text("main: {dry_run: true}\n")

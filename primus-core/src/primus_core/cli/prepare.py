@@ -29,7 +29,14 @@ from primus_core.planning.make import asked_env as planned_env
 from primus_core.planning.make import secret_env
 from primus_core.planning.ranks import scheduled_nodes
 from primus_core.planning.refusals import refuse_used
-from primus_core.planning.sections import SLURM, container_env, image_layer, put_together, split_command_line
+from primus_core.planning.sections import (
+    SLURM,
+    container_env,
+    image_layer,
+    put_together,
+    split_command_line,
+    unused_variable,
+)
 from primus_core.planning.volumes import on_host, with_host_paths
 from primus_core.resolve import SYSTEM_DEFAULT, resolve, with_sections
 from primus_core.rundir import RunDir, new_run_id
@@ -116,7 +123,7 @@ def _prepared(
         place=place,
         hosts=judged.hosts,
         submission=judged.hosts.launch(plan.job),
-        warnings=(*kept_references(args, shell), *judged.warnings),
+        warnings=(*kept_references(args, shell), *unused_variable(sections), *judged.warnings),
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )

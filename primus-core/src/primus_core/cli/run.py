@@ -149,9 +149,17 @@ def headline(plan: RunPlan) -> str:
     target = plan.target
     ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
     with_what = f" with {plan.framework} {target.library_version}" if plan.framework else ""
-    how = plan.launcher if plan.job.inside == "direct" else f"{plan.launcher}, {plan.job.inside}"
-    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {ranks} ({how})")
+    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {ranks} ({_how(plan)})")
     return f"{what}\n{topic_line('run', plan.run_dir)}"
+
+
+def _how(plan: RunPlan) -> str:
+    """``slurm``; ``slurm, container rocm/primus:v26.3`` where the ranks are in one."""
+    image = plan.job.sections.get("container", {}).get("image")
+    if "container" not in (plan.launcher, plan.job.inside) or not image:
+        return plan.launcher
+    outer = f"{plan.launcher}, " if plan.launcher != "container" else ""
+    return f"{outer}container {image}"
 
 
 def warn(prepared: Prepared) -> None:

@@ -30,6 +30,7 @@ from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.script import script_plan
 from primus_core.planning.secrets import split_secrets
+from primus_core.planning.sections import unused_variable
 from primus_core.rundir import RunDir
 
 
@@ -112,7 +113,11 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
         place=place,
         hosts=hosts,
         submission=hosts.launch(plan.job),
-        warnings=(*kept_references(args, shell), *(one for one in findings if one.severity == "warning")),
+        warnings=(
+            *kept_references(args, shell),
+            *unused_variable(sections),
+            *(one for one in findings if one.severity == "warning"),
+        ),
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Origin, Sections, Value
+from primus_core.outcome import Finding
 from primus_core.planning.slurmflags import canonical, merge_flags
 
 CONTAINER = "container"
@@ -52,6 +53,22 @@ def image_layer(env: Mapping[str, str]) -> Sections:
     """What the variable DOCKER_IMAGE says."""
     image = env.get(IMAGE_VARIABLE)
     return {CONTAINER: {"image": Leaf(value=image, origin=Origin(file=IMAGE_VARIABLE))}} if image else {}
+
+
+def unused_variable(sections: Sections) -> tuple[Finding, ...]:
+    """What to tell where DOCKER_IMAGE names an image, and something stronger another one."""
+    leaf = sections.get(CONTAINER, {}).get("image")
+    other = next((one.value for one in (leaf.overrode if leaf else ()) if one.origin.file == IMAGE_VARIABLE), None)
+    if leaf is None or other in (None, leaf.value):
+        return ()
+    return (
+        Finding(
+            check="container.image",
+            severity="warning",
+            summary=f"{IMAGE_VARIABLE} does not count",
+            evidence=f"it is {other}, and {leaf.origin} names {leaf.value}, which is the image of this run",
+        ),
+    )
 
 
 def split_command_line(sections: Sections) -> tuple[Sections, Sections]:
