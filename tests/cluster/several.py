@@ -53,16 +53,24 @@ class Nodes:
         """
         self._started = time.monotonic()
         for number in range(len(self.names)) if only is None else only:
-            asked = {
-                "NODES_WAIT_SECONDS": "120",
-                "NNODES": str(len(self.names)),
-                "NODE_RANK": str(number),
-                "MASTER_ADDR": "node1",
-                **env,
-            }
-            variables = environment(self.workspace, **{**asked, **(each or {}).get(number, {})})
             argv = [sys.executable, "-m", "primus_core.cli.main", *words]
-            self._processes.append(self.hosts.start(self.names[number], argv, env=variables, cwd=self.workspace.parent))
+            self._start(number, argv, {**env, **(each or {}).get(number, {})})
+
+    def paste(self, number: int, shown: str, **env: str) -> None:
+        """Start the two commands that a dry run has shown on a node, where `primus` is found by its name."""
+        pasted = "\n".join([f"PATH={Path(sys.executable).parent}:$PATH", *shown.strip().splitlines()[-2:]])
+        self._start(number, ["bash", "-c", pasted], env)
+
+    def _start(self, number: int, argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
+        asked = {
+            "NODES_WAIT_SECONDS": "120",
+            "NNODES": str(len(self.names)),
+            "NODE_RANK": str(number),
+            "MASTER_ADDR": "node1",
+            **env,
+        }
+        variables = environment(self.workspace, **asked)
+        self._processes.append(self.hosts.start(self.names[number], argv, env=variables, cwd=self.workspace.parent))
 
     def communicate(self, seconds: float = 120) -> Sequence[Said]:
         """Wait for all of them."""

@@ -92,6 +92,26 @@ def test_names_of_node_0(make_nodes: MakeNodes, tmp_path: Path) -> None:
     assert [one.code for one in ended] == [0, 0], ended[0].text + ended[1].text
 
 
+def test_dry_runs_and_plans_wait_for_nobody(make_nodes: MakeNodes, tmp_path: Path) -> None:
+    """Each node shows its own commands, and writes nothing; pasted on the nodes, they are one run."""
+    nodes = make_nodes(2)
+    nodes.start("plan", *RUN[1:], only=(1,))
+    (planned,) = nodes.end()
+    assert json.loads(planned.out)["target"]["nodes"] == 2
+    start_program(nodes, tmp_path, "ends", "--run-id", "pasted", "--dry-run")
+    shown = nodes.end()
+    assert not nodes.workspace.exists()
+    for number, one in enumerate(shown):
+        assert one.code == 0, one.text
+        assert f"--nnodes=2 --max-restarts=0 --log-dir={nodes.workspace}" in one.out
+        assert f"--node-rank={number} --master-addr=node1 --master-port=29500" in one.out
+        nodes.paste(number, one.out)
+    done = nodes.end()
+    assert [one.code for one in done] == [0, 0], done[0].text + done[1].text
+    ranks = [json.loads(path.read_text()) for path in sorted(nodes.workspace.rglob("runs/pasted/ranks/rank-?.json"))]
+    assert [(one["host"], one["exit_code"]) for one in ranks] == [("node1", 0), ("node2", 0)]
+
+
 def test_two_nodes_with_one_number(make_nodes: MakeNodes) -> None:
     """Both hosts are named, also to the third, which has done nothing wrong."""
     nodes = make_nodes(3)

@@ -34,6 +34,27 @@ def talk(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     return {}
 
 
+def fails_once(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Rank 1 fails in the first start; in the next one the ranks go on until they are told to stop, and save."""
+    from torch import distributed
+    from torch.distributed.distributed_c10d import _get_default_store
+
+    if rank.env["PRIMUS_ATTEMPT"] == "1":
+        return fail(plan, rank)
+    distributed.init_process_group("gloo")
+    for iteration in range(1, 100000):
+        rank.metrics({"iteration": iteration, "train_iters": 100000})
+        if iteration == 2:
+            Path(plan.run_dir, f"again-{rank.rank}").touch()
+        time.sleep(0.05)
+        if rank.should_stop(iteration, _get_default_store()):
+            break
+    rank.phase("save")
+    Path(plan.run_dir, f"saved-{rank.rank}").write_text(str(iteration))
+    distributed.destroy_process_group()
+    return {}
+
+
 def here(plan: RunPlan, rank: RankContext) -> None:
     """Leave a file by which a test sees that the rank does its task."""
     Path(plan.run_dir, f"here-{rank.rank}").touch()

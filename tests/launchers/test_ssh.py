@@ -59,10 +59,10 @@ class Bed:
         return [one for one in self.hosts.processes(name) if "listener" not in one]
 
 
-def begun(folder: Path, ranks: int) -> None:
-    """Wait until the ranks do their task."""
-    end = time.monotonic() + 90
-    while not all((folder / f"exp/runs/r/here-{rank}").exists() for rank in range(ranks)):
+def begun(folder: Path, ranks: int, what: str = "here", seconds: float = 90) -> None:
+    """Wait until the ranks do their task, and have left a file that says so."""
+    end = time.monotonic() + seconds
+    while not all((folder / f"exp/runs/r/{what}-{rank}").exists() for rank in range(ranks)):
         assert time.monotonic() < end, "the ranks did not start"
         time.sleep(0.1)
 
@@ -168,14 +168,69 @@ def test_a_run_directory_that_is_not_shared_is_named(bed: Bed, tmp_path: Path) -
 
 def test_other_output_has_its_host_and_no_secret(bed: Bed, tmp_path: Path) -> None:
     """What is no event goes to the launcher's log with its host; secrets reach the ranks and no file."""
-    printed, code = bed.run(tmp_path, "node2,node3", "talk")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho from $(hostname) >&2\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    printed, code = bed.run(tmp_path, "node2,node3", "talk", f"python={python}")
     assert code == 0, printed
+    noise = (tmp_path / "exp/runs/r/submission/host-0.log").read_text().splitlines()
+    assert {f"{name}: from {name}" for name in ("node2", "node3")} < set(noise)
     for rank in range(2):
         log = (tmp_path / f"exp/logs/trainer/rank-{rank}/debug.log").read_text()
         assert f"rank {rank} of 2 in {tmp_path}" in log
         assert "***" in log
     files = [path for path in (tmp_path / "exp").rglob("*") if path.is_file()]
     assert not [path for path in files if "s3cr3t-value" in path.read_text(errors="replace")]
+    bed.quiet()
+
+
+def test_a_run_starts_again_on_all_hosts_and_stops_on_all(bed: Bed, tmp_path: Path) -> None:
+    """max_restarts starts all hosts again when a rank fails; SIGTERM has the ranks of all save and end with 0."""
+    process = bed.start(tmp_path, "node2,node3", "fails_once", "settings.max_restarts=1")
+    begun(tmp_path, 2, "again", seconds=300)
+    bed.hosts.signal(process, signal.SIGTERM)
+    printed, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, printed + errors
+    assert "rank 1 failed: RuntimeError: rank 1 has had enough" in printed
+    run = tmp_path / "exp/runs/r"
+    assert len({(run / f"saved-{rank}").read_text() for rank in range(2)}) == 1
+    assert json.loads((run / "requeue.json").read_text())["signal"] == "SIGTERM"
+    bed.quiet()
+
+
+@pytest.mark.parametrize(("name", "host"), [("together", "node1"), ("remote", "node3")])
+def test_a_program_of_the_launcher_that_is_killed(bed: Bed, tmp_path: Path, name: str, host: str) -> None:
+    """The screen says which one is gone, and the ranks of all hosts end."""
+    process = bed.start(tmp_path, "node2,node3", "wait")
+    begun(tmp_path, 2)
+    bed.hosts.check(host, ["pkill", "-KILL", "-f", f"m primus_launchers.ssh.{name}"])
+    printed, errors = process.communicate(timeout=300)
+    shown = [
+        line for line in (printed + errors).splitlines() if not line.startswith("    node")
+    ]  # as soon as they say it
+    check("\n".join(shown), f"ssh-{name}-killed")
+    assert process.returncode == 3
+    bed.quiet()
+
+
+def test_a_pasted_dry_run_does_the_same(bed: Bed, tmp_path: Path) -> None:
+    """The two commands of a dry run, pasted into the same shell, train on both hosts."""
+    argv = [sys.executable, "-m", "primus_core.cli.main", "run", EXAMPLE, *QUICK, "train_iters=1", "--nproc", "1"]
+    argv += ["--launcher", "ssh", "--hosts", "node2,node3", f"ssh.config={bed.keys.config()}"]
+    argv += ["--dry-run", "--run-id", "pasted"]
+    env = environment(tmp_path)
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+    dry = bed.hosts.start("node1", argv, env=env, cwd=ROOT)
+    shown, errors = dry.communicate(timeout=300)
+    assert dry.returncode == 0, errors
+    run = tmp_path / "examples/me/llama-tiny/runs/pasted"
+    assert not run.exists()
+    pasted = "\n".join(shown.strip().splitlines()[-2:])
+    done = bed.hosts.start("node1", ["bash", "-c", pasted], env=env, cwd=ROOT)
+    printed, errors = done.communicate(timeout=400)
+    assert done.returncode == 0, printed + errors
+    reports = [json.loads((run / f"ranks/rank-{rank}.json").read_text()) for rank in range(2)]
+    assert [(one["host"], one["exit_code"], one["iteration"]) for one in reports] == [("node2", 0, 1), ("node3", 0, 1)]
     bed.quiet()
 
 

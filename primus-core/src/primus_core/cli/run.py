@@ -186,6 +186,9 @@ def commands_of(prepared: Prepared, scripts: Sequence[str], plan_command: Sequen
     before += [topic_line("export", f"{name}, before the commands") for name in prepared.asked_secrets]
     for name, text in prepared.submission.files.items():
         before += [topic_line("script", f"{name}, which the first command writes:"), *_indented(text)]
+    if place := prepared.place:
+        told = f"{place.rank} of {place.nodes}: the same --run-id in the dry runs of all makes them one run"
+        before += [topic_line("node", told)]
     commands = [f"{pasteable(plan_command)} &&", *map(_command, prepared.submission.processes)]
     return [*before, "", *commands]
 

@@ -111,7 +111,8 @@ def _launcher_fault(report: RunReport, plan: RunPlan) -> str:
         return f"the launcher {plan.launcher!r} failed after all ranks had succeeded"
     if report.ranks:
         return f"{len(missing(report, plan))} of {plan.target.world_size} ranks left no report"
-    return f"the launcher {plan.launcher!r} ended before any rank left a report"
+    how = f"was killed by {report.launcher_signal}" if report.launcher_signal else "ended"
+    return f"the launcher {plan.launcher!r} {how} before any rank left a report"
 
 
 def _logs(plan: RunPlan) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import selectors
 import signal
 import sys
@@ -38,6 +39,9 @@ _OTHERS_SECONDS = 3.0
 """How long the other hosts may still say that they fail too, before anything is started."""
 _TICK = 0.2
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_OF_SSH = re.compile(
+    r"(ssh|client_loop|kex_\w+|packet_write_\w+)[: ]|Connection |Timeout, |Received disconnect|Read from "
+)
 _ERRORS = {kind.exit_code: kind for kind in (ConfigError, DependencyError, RunError)}
 
 
@@ -247,7 +251,9 @@ class Together:
 
 
 def _last(one: Connection) -> str:
-    return one.said[-1] if one.said else f"ssh ended with status {one.child.returncode}"
+    """What ssh said at last, which is not what the ranks and torchrun say through it; else its status."""
+    said = next((line for line in reversed(one.said) if _OF_SSH.match(line)), "")
+    return said or f"the program there is gone, ssh ended with status {one.child.returncode}"
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
