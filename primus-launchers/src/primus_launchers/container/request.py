@@ -70,6 +70,8 @@ WORDS = {
     "--gpus": "gpus",
 }
 """Options that have one value."""
+_UNASKED = {"engine": "auto", "python": "python3"}
+"""Values of options that need no words."""
 LISTS = {
     "--inherit": "inherit",
     "--volume": "volumes",
@@ -89,7 +91,7 @@ def to_argv(request: Request) -> tuple[str, ...]:
 
 def _options(request: Request) -> Iterator[str]:
     for option, name in WORDS.items():
-        if value := getattr(request, name):
+        if (value := getattr(request, name)) != _UNASKED.get(name, ""):
             yield f"{option}={value}"
     for mount in request.mounts:
         yield f"{WRITE if mount.writable else READ}={mount.path}"
