@@ -19,8 +19,11 @@ from primus_core.codec import from_json
 from primus_core.errors import ExitCode
 from primus_core.files import write_atomic
 from primus_core.log.console import topic_line
-from primus_core.nodes import Facts, Guest, Leader, Place
+from primus_core.nodes.facts import Facts
+from primus_core.nodes.guest import Guest
+from primus_core.nodes.leader import Leader
 from primus_core.nodes.offer import Offer
+from primus_core.nodes.place import Place
 from primus_core.plan import RunPlan
 from primus_core.planning.refusals import refuse_used
 from primus_core.ports import free_port

@@ -1,8 +1,4 @@
-"""The nodes of one run that the user starts one by one: they meet, agree, and end together. Standard library only."""
+"""The nodes of one run that the user starts one by one: they meet, agree, and end together. Standard library only.
 
-from primus_core.nodes.facts import Facts
-from primus_core.nodes.guest import Guest
-from primus_core.nodes.leader import Leader
-from primus_core.nodes.place import Place, place_of
-
-__all__ = ["Facts", "Guest", "Leader", "Place", "place_of"]
+Its modules are imported one by one: every run asks `place` whether there are other nodes, and few have some.
+"""
