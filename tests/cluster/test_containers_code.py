@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,45 @@ def test_another_primus_of_the_image_is_not_used(podman: Engine, tmp_path: Path)
     refused = _run(podman, image, carried, "-m", "primus_core.rank", carried.plan)
     assert refused.returncode == 1
     assert "primus-core: the plan was made for 0.1.0, this rank has 0.0.9" in refused.stdout + refused.stderr
+
+
+def _train(
+    engine: Engine, image: Image, workspace: Path, *options: str, framework: str = "megatron"
+) -> subprocess.CompletedProcess[str]:
+    """Train the tiny example for two iterations in a container, as a user does."""
+    engine.add(image)
+    asked = [*("--engine", engine.name, "--image", image.name, "--volume", image.libraries), *options]
+    words = ["accelerator=cpu", "train_iters=2", f"workspace={workspace}", "--nproc", "2", "--framework", framework]
+    command = ["train", "pretrain", "--config", "examples/llama-tiny.yaml", *words]
+    return subprocess.run(
+        [sys.executable, "-m", "primus_core.cli.main", "container", *asked, "--", *command],
+        env={**os.environ, **engine.env},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+
+
+def _losses(workspace: Path) -> list[float]:
+    rows = next(workspace.rglob("metrics.jsonl")).read_text().splitlines()
+    return [json.loads(row)["loss"] for row in rows]
+
+
+def test_megatron_trains_in_an_image_without_primus(docker: Engine, plain_image: Image, tmp_path: Path) -> None:
+    """A container whose image has the library, and neither Primus nor its needs, trains and leaves a checkpoint."""
+    done = _train(docker, plain_image, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(_losses(tmp_path)) == 2
+    assert list(tmp_path.rglob("checkpoints/iter_0000002"))
+    assert docker.containers() == []
+
+
+def test_torchtitan_trains_with_the_image_s_own_primus(podman: Engine, primus_image: Image, tmp_path: Path) -> None:
+    """With --no-mount-code nothing is copied: the Primus of the image carries out the plan."""
+    done = _train(podman, primus_image, tmp_path, "--no-mount-code", framework="torchtitan")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(_losses(tmp_path)) == 2
+    assert not list(tmp_path.rglob("submission/code"))
+    assert podman.containers() == []

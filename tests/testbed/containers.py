@@ -22,7 +22,7 @@ from attrs import frozen
 from primus_core import linux
 from tests.testbed.images import PREFIX, Image, archive
 
-_SECONDS = 60.0
+_SECONDS = 180.0
 _RUNTIMES = ("crun", "runc")
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
