@@ -15,10 +15,8 @@ from primus_core.cli.launching import in_mode, patched, with_launcher_file
 from primus_core.cli.modes import Mode
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
-from primus_core.codec import to_json
 from primus_core.errors import ExitCode
 from primus_core.files import write_atomic
-from primus_core.lock import ExperimentLock
 from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
 from primus_core.plan import Process, RunPlan
@@ -85,6 +83,8 @@ def experiment_of(plan: RunPlan, env: Mapping[str, str], *, again: bool = False)
     if plan.experiment is None:
         yield
         return
+    from primus_core.lock import ExperimentLock  # here: a dry run takes none
+
     with ExperimentLock(RunDir(Path(plan.run_dir)), again=again) as lock:
         if gone := lock.left_behind:
             complain(f"warning: the lock of run {gone.run_id} is taken over: its process is gone\n", env)
@@ -93,6 +93,8 @@ def experiment_of(plan: RunPlan, env: Mapping[str, str], *, again: bool = False)
 
 def write_plan(prepared: Prepared) -> None:
     """Write the plan and the resolved experiment into the run directory."""
+    from primus_core.codec import to_json  # here: a dry run writes nothing
+
     plan = prepared.plan
     rundir = RunDir(Path(plan.run_dir))
     write_code(prepared)
