@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +19,11 @@ from tests.e2e.support import Primus, environment, no_process_left
 
 PROGRAM = Path(__file__).parent / "programs/fails.py"
 CODES = {"ends_early": 0}
+RANKS = {"raises": 3, "killed": 3}
+"""Two where nothing is said."""
 
 
-def words(fault: str, ranks: int = 3) -> list[str]:
+def words(fault: str, ranks: int) -> list[str]:
     return ["direct", "--nproc", str(ranks), "--script", str(PROGRAM), "--", fault]
 
 
@@ -41,22 +42,22 @@ def report_of(workspace: Path) -> dict[str, Any]:
     "fault", ["raises", "killed", "leaves_hard", "crashes", "fills_disk", "lacks_module", "ends_early"]
 )
 def test_a_rank_that_fails(fault: str, primus: Primus, workspace: Path) -> None:
-    """The last of three ranks is named with its cause, the others are counted, and none of them is left behind.
+    """The last of two or three ranks is named with its cause, the others are counted, and none of them is left.
 
     A program that ends early in good order is a success.
     """
-    done = primus(*words(fault))
-    ended = time.time()
+    ranks = RANKS.get(fault, 2)
+    done = primus(*words(fault, ranks), timeout=400)
     assert done.returncode == CODES.get(fault, 3), done.stdout + done.stderr
     no_process_left(workspace)
     check(done, f"rank-{fault.replace('_', '-')}")
     report = report_of(workspace)
-    assert report["first_failure"] == (2 if done.returncode else None)
+    assert report["first_failure"] == (ranks - 1 if done.returncode else None)
     assert {rank["phase"] for rank in report["ranks"]} == {"script" if done.returncode else "done"}
     assert all(rank["versions"]["torch"] for rank in report["ranks"])
-    assert len(report["ranks"]) == 3
-    first = min(rank["ended"] for rank in report["ranks"])
-    assert ended - first < 15
+    assert len(report["ranks"]) == ranks
+    ended = sorted(rank["ended"] for rank in report["ranks"])
+    assert ended[-1] - ended[0] < 15
 
 
 @pytest.mark.slow
@@ -96,7 +97,7 @@ def test_a_rank_for_which_memory_runs_out(workspace: Path, tmp_path: Path) -> No
             env=environment(workspace),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
         )
         no_process_left(workspace)
