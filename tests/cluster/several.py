@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from signal import SIGKILL
 
 from attrs import frozen
 
@@ -72,7 +73,7 @@ class Nodes:
         variables = environment(self.workspace, **asked)
         self._processes.append(self.hosts.start(self.names[number], argv, env=variables, cwd=self.workspace.parent))
 
-    def communicate(self, seconds: float = 120) -> Sequence[Said]:
+    def communicate(self, seconds: float = 400) -> Sequence[Said]:
         """Wait for all of them."""
         said = []
         for process in self._processes:
@@ -90,3 +91,9 @@ class Nodes:
     def signal(self, number: int, sent: int) -> None:
         """Send a signal to `primus` on the node that was started with this number."""
         self.hosts.signal(self._processes[number], sent)
+
+    def close(self) -> None:
+        """End what a test that failed has left."""
+        for process in self._processes:
+            self.hosts.signal(process, SIGKILL)
+            process.communicate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,10 @@ MakeNodes = Callable[[int], Nodes]
 
 
 @pytest.fixture
-def nodes(make_hosts: Callable[[int], Hosts], tmp_path: Path) -> Nodes:
-    return Nodes(make_hosts(2), tmp_path / "workspace")
+def nodes(make_hosts: Callable[[int], Hosts], tmp_path: Path) -> Iterator[Nodes]:
+    both = Nodes(make_hosts(2), tmp_path / "workspace")
+    yield both
+    both.close()
 
 
 def losses(workspace: Path) -> dict[int, float]:
@@ -46,7 +48,7 @@ def losses(workspace: Path) -> dict[int, float]:
 
 
 def wait_for_iteration(workspace: Path, iteration: int) -> None:
-    wait_until(lambda: max(losses(workspace), default=0) >= iteration, f"iteration {iteration}", 180)
+    wait_until(lambda: max(losses(workspace), default=0) >= iteration, f"iteration {iteration}", 400)
 
 
 def report(workspace: Path) -> dict[str, object]:
@@ -62,7 +64,7 @@ def test_torchtitan_starts_again_and_stops_on_two_hosts(nodes: Nodes, tmp_path: 
     nodes.start(*TITAN, "--nproc", "1", "save_interval=2", "max_restarts=1")
     wait_for_iteration(nodes.workspace, 3)
     os.kill(trainer(nodes.workspace, 1), signal.SIGKILL)
-    wait_until(lambda: list(nodes.workspace.glob(f"{FOLDER}/runs/latest/attempts/1/report.json")) != [], "restart")
+    wait_until(lambda: list(nodes.workspace.glob(f"{FOLDER}/runs/latest/attempts/1/report.json")) != [], "restart", 400)
     last = max(losses(nodes.workspace))
     wait_for_iteration(nodes.workspace, last + 3)
     nodes.signal(0, signal.SIGTERM)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import socket
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -15,7 +13,7 @@ from primus_core.nodes.board import answer
 from primus_core.nodes.facts import Facts, differences
 from primus_core.nodes.knock import knock
 from primus_core.nodes.line import GREETING, Line, LostError
-from primus_core.nodes.listening import listen
+from primus_core.nodes.listening import listen_as_first
 from primus_core.nodes.mirror import Mirror, is_for_guests
 from primus_core.nodes.offer import Offer, shown
 from primus_core.nodes.place import Place
@@ -43,7 +41,7 @@ class Leader:
     def __init__(self, place: Place, facts: Facts) -> None:
         self._place, self._facts = place, facts
         try:
-            self._listener = _listen(place, facts)
+            self._listener = listen_as_first(place, facts)
         except PrimusError as error:  # nobody can come and be told
             if isinstance(error, ConfigError):  # this is not the host where node 0 is expected; who is there?
                 knock(place.address, place.port, facts.to_json())
@@ -261,46 +259,3 @@ def cannot_take_part(name: str, told: Mapping[str, Any]) -> PrimusError:
     """The error of a run one of whose nodes has failed before the start."""
     error = as_error(told)
     return type(error)(f"{name} cannot take part: {error.what}", where=error.where, why=error.why, remedy=error.remedy)
-
-
-def _listen(place: Place, facts: Facts) -> socket.socket:
-    _check_own(place, facts)
-    try:
-        return listen(place.port)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise RunError(f"cannot wait at port {place.port}", why=str(error), remedy="choose another") from None
-        raise RunError(
-            f"port {place.port} is in use on {facts.host}, where the nodes meet",
-            why="another program, or another run, waits there",
-            remedy="end it, or set MASTER_PORT to another port on every node",
-        ) from None
-
-
-def _check_own(place: Place, facts: Facts) -> None:
-    """Whatever name or address of this host will do."""
-    try:
-        found = socket.getaddrinfo(place.address, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(
-            f"MASTER_ADDR is {place.address}, which {facts.host} cannot resolve",
-            why=str(error),
-            remedy="give an address, or a name that every node knows",
-        ) from None
-    if not any(_is_own(family, str(address[0])) for family, _, _, _, address in found):
-        addresses = ", ".join(sorted({str(address[0]) for *_, address in found}))
-        known = f" ({addresses})" if addresses != place.address else ""
-        raise ConfigError(
-            f"MASTER_ADDR is {place.address}{known}, which is not {facts.host}, where NODE_RANK is 0",
-            why="the nodes meet at node 0",
-            remedy=f"set MASTER_ADDR to a name or address of {facts.host}, or NODE_RANK=0 there",
-        )
-
-
-def _is_own(family: int, address: str) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as trial:
-        try:
-            trial.bind((address, 0))
-        except OSError:
-            return False
-    return True
