@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -374,7 +375,7 @@ def test_a_fault_that_is_not_known_is_quoted() -> None:
 def test_a_python_that_cannot_run_the_code_tells_it_itself() -> None:
     """What the brought code says of the image's Python is the error."""
     said = ["warning: x", "error: Python 3.9 is too old", "  why: Primus needs 3.10", "  try: another image"]
-    error = faults.unstarted(asking(), "podman", "c", 1, said)
+    error = faults.unstarted(asking(), "podman", "c", 1, deque(said))
     assert (error.what, error.why, error.remedy) == ("Python 3.9 is too old", "Primus needs 3.10", "another image")
 
 

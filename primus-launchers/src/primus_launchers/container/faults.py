@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 from importlib import resources
 
 from attrs import frozen
@@ -43,14 +43,14 @@ def known_faults() -> tuple[Fault, ...]:
     return tuple(Fault(**row) for row in json.loads(text))
 
 
-def unstarted(request: Request, engine: str, name: str, status: int, said: Sequence[str]) -> PrimusError:
+def unstarted(request: Request, engine: str, name: str, status: int, said: Collection[str]) -> PrimusError:
     """The error of a container in which nothing ever ran.
 
     Args:
         status: of the engine.
         said: what it wrote to standard error.
     """
-    if told := _told_inside(said):
+    if told := _told_inside([*said]):
         return told
     lines = [line for line in said if not _NOISE.match(line)][-_SHOWN:]
     words = {"image": request.image, "engine": engine, "python": request.python, "name": name}
@@ -63,7 +63,7 @@ def unstarted(request: Request, engine: str, name: str, status: int, said: Seque
     return kind(fault.what.format(**words), where=os.uname().nodename, why=why, remedy=fault.remedy.format(**words))
 
 
-def _told_inside(said: Sequence[str]) -> DependencyError | None:
+def _told_inside(said: list[str]) -> DependencyError | None:
     """What the code that was brought along says of a Python that cannot run it, as `primus_core.screens` looks."""
     begin = next((number for number, line in enumerate(said) if line.startswith(_ERROR)), None)
     if begin is None:
