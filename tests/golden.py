@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).parent.parent
 # the last pattern: whether a rank has the same fault, or is ended before it comes to it, is a matter of time
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 _PATTERNS = (
+    (r"(?m)^(?:reading|tokenizing) .*\d %\n", ""),  # is shown where it lasts
     (r"\x1b\[[0-9;?]*[A-Za-z]", ""),  # colours, and what a live line erases
     (r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "<RUN>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: UTC)?", "<TIME>"),

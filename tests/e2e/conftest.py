@@ -21,7 +21,7 @@ def workspace(tmp_path: Path) -> Path:
 def primus(tmp_path: Path, workspace: Path) -> Primus:
     """Runs one command line of `primus` in the test's folder."""
 
-    def run(*words: str | Path, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str | Path, timeout: float = 400, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "primus_core.cli.main", *map(str, words)],
             cwd=tmp_path,

@@ -57,12 +57,12 @@ def trainer(workspace: Path, rank: int) -> int:
     raise AssertionError(f"no process trains as rank {rank}")
 
 
-def wait_until(reached: Callable[[], bool], what: str, seconds: float = 90) -> None:
-    """Poll a condition; fails when it is not met in time."""
+def wait_until(reached: Callable[[], bool], what: str, seconds: float = 300, *, every: float = 0.05) -> None:
+    """Look every so many seconds whether a condition is met; fails when it is not met in time."""
     deadline = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < deadline, f"{what}: not in {seconds} s"
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def no_process_left(workspace: Path) -> None:

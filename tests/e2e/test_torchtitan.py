@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from primus_core.log.metrics import NAMES
-from tests.e2e.support import EXAMPLE, Primus, no_process_left, trainer
+from tests.e2e.support import EXAMPLE, Primus, no_process_left
 from tests.e2e.test_train import CONSOLE, RESUME, losses, start, wait_for_iteration
 
 SHORT = ("train_iters=8", "lr_warmup_iters=2", "seq_length=64", "save_interval=4", "eval_interval=8", "eval_iters=1")
@@ -22,7 +19,7 @@ SHORT = ("train_iters=8", "lr_warmup_iters=2", "seq_length=64", "save_interval=4
 
 def test_the_example_trains_with_torchtitan(primus: Primus, workspace: Path) -> None:
     """The same file with another framework: a falling loss, the same console, metrics and report, and a checkpoint."""
-    done = primus("run", EXAMPLE, "--framework", "torchtitan", *SHORT, timeout=300)
+    done = primus("run", EXAMPLE, "--framework", "torchtitan", *SHORT, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if line and not CONSOLE.match(line)] == []
     folder = workspace / "examples/me/llama-tiny"
@@ -83,40 +80,10 @@ def report(workspace: Path) -> dict[str, Any]:
     return content
 
 
-@contextmanager
-def training(workspace: Path, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A run that has been started; a test that fails does not leave it behind."""
-    with start(workspace, folder, *words) as process:
-        try:
-            yield process
-        except BaseException:
-            process.send_signal(signal.SIGTERM)
-            raise
-
-
-@pytest.mark.slow
-def test_resume_after_sigkill_is_bit_equal(primus: Primus, workspace: Path, tmp_path: Path) -> None:
-    """A run killed between two saves continues from the last complete one with the very losses of an unbroken run."""
-    words = (*TITAN, "train_iters=24")  # enough to be killed in time, however busy the machine is
-    assert primus("run", EXAMPLE, *words, timeout=300).returncode == 0
-    unbroken = losses(workspace)
-    other = tmp_path / "other"
-    with training(other, tmp_path, *words) as process:
-        wait_for_iteration(other, 6)
-        for pid in (trainer(other, 0), trainer(other, 1)):
-            os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=60)
-    assert max(losses(other)) < 24
-    resumed = primus("run", EXAMPLE, *words, "auto_continue_train=true", PRIMUS_WORKSPACE=str(other), timeout=300)
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert "resume" in resumed.stdout
-    assert losses(other) == unbroken
-
-
 @pytest.mark.slow
 def test_a_pipeline_shows_the_loss_of_its_last_stage(primus: Primus, workspace: Path) -> None:
     """On the console and in the log of every rank, of training and validation: never the -1 of the other stages."""
-    done = primus("run", EXAMPLE, *TITAN, *PIPELINE, timeout=300)
+    done = primus("run", EXAMPLE, *TITAN, *PIPELINE, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if line and not CONSOLE.match(line)] == []
     last = losses(workspace, 1)
@@ -135,40 +102,13 @@ def test_a_pipeline_shows_the_loss_of_its_last_stage(primus: Primus, workspace: 
 
 
 @pytest.mark.slow
-def test_killed_rank_is_named(workspace: Path, tmp_path: Path) -> None:
-    """A rank that is killed ends the run with exit 3; the screen names it, and no process stays."""
-    with training(workspace, tmp_path, *TITAN, "train_iters=100000", "save_interval=null") as process:
-        wait_for_iteration(workspace, 2)
-        os.kill(trainer(workspace, 1), signal.SIGKILL)
-        out, _ = process.communicate(timeout=60)
-    assert process.returncode == 3, out
-    assert "rank 1" in out
-    assert "SIGKILL" in out
-    no_process_left(workspace)
-
-
-@pytest.mark.slow
 def test_ctrl_c_leaves_no_process(workspace: Path, tmp_path: Path) -> None:
     """Ctrl-C ends every process of the run, and the shell sees that it was interrupted."""
-    with training(workspace, tmp_path, *TITAN, "train_iters=100000", "save_interval=null") as process:
-        wait_for_iteration(workspace, 2)
-        os.killpg(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+    with start(workspace, tmp_path, *TITAN, "train_iters=100000", "save_interval=null") as process:
+        try:
+            wait_for_iteration(workspace, 2)
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=400)
     assert process.returncode == 130, out
     no_process_left(workspace)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", ["megatron", "torchtitan"])
-def test_a_loss_that_is_no_number_ends_the_run(framework: str, primus: Primus, workspace: Path) -> None:
-    """With either back end exit 3, and rank, phase and iteration on the screen and in the report."""
-    words = ("lr=1e30", "lr_warmup_iters=0", "lr_decay_style=constant", "min_lr=0", "clip_grad=0", "save_interval=null")
-    done = primus("run", EXAMPLE, *TITAN, f"framework={framework}", *words, "--nproc", "1", timeout=300)
-    told = done.stdout + done.stderr
-    assert done.returncode == 3, told
-    assert "rank 0" in told
-    (rank,) = report(workspace)["ranks"]
-    assert rank["phase"] == "train"
-    assert rank["iteration"] >= 1
-    assert rank["failure"]["type"] == "RuntimeError"
-    assert {"not", "nan"} & set(rank["failure"]["text"].lower().split())
