@@ -11,7 +11,7 @@ from primus_core.outcome import Finding
 from primus_launchers.container.command import volume
 from primus_launchers.container.engine import not_installed, programs
 from primus_launchers.container.request import Request
-from primus_launchers.container.tables import needs_of
+from primus_launchers.container.tables import needs_of, on_this_host
 
 
 def findings(request: Request) -> tuple[Finding, ...]:
@@ -32,7 +32,10 @@ def problems(request: Request) -> Iterator[PrimusError]:
 
 
 def devices_missing(request: Request) -> Iterator[PrimusError]:
-    wanted = (*needs_of(request.accelerator).devices, *(path.partition(":")[0] for path in request.devices))
+    wanted = (
+        *needs_of(request.accelerator).devices,
+        *(path.partition(":")[0] for path in on_this_host(request.devices)),
+    )
     missing = [path for path in wanted if path.startswith("/") and not os.path.exists(path)]
     if missing:
         driver = request.accelerator == "rocm" and "/dev/kfd" in missing

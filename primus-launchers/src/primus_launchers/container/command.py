@@ -14,7 +14,7 @@ from primus_launchers.container.engine import DOCKER, Engine
 from primus_launchers.container.mounts import as_option, covering
 from primus_launchers.container.node import Caller, chosen_gpus, group_ids, render_devices
 from primus_launchers.container.request import Request
-from primus_launchers.container.tables import Needs
+from primus_launchers.container.tables import Needs, on_this_host
 from primus_launchers.container.words import gives, values_of
 
 INSIDE = "primus_launchers.container.inside"
@@ -120,7 +120,7 @@ class Command:
 
     def _hardware(self) -> Iterator[str]:
         devices = self._devices()
-        yield from (f"--device={device}" for device in (*devices, *self.request.devices))
+        yield from (f"--device={device}" for device in dict.fromkeys((*devices, *on_this_host(self.request.devices))))
         if not self.engine.rootless:
             yield from (f"--group-add={group}" for group in self._groups(devices))
         yield from (f"--cap-add={name}" for name in self.request.capabilities or self.needs.capabilities)

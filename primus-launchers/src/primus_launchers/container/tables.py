@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
@@ -47,6 +48,13 @@ class Variables:
 
 def needs_of(accelerator: str) -> Needs:
     return Needs(**_tuples(_read("accelerators.json")[accelerator]))
+
+
+def on_this_host(devices: Iterable[str]) -> tuple[str, ...]:
+    """Without those that some hosts have and others not, such as InfiniBand's, where this host has them not."""
+    table = _read("accelerators.json").values()
+    optional = {path for row in table for path in row.get("devices_where_present", ())}
+    return tuple(word for word in devices if word not in optional or os.path.exists(word))
 
 
 def variables() -> Variables:
