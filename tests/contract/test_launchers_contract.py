@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
@@ -13,6 +15,7 @@ from primus_core.experiment import Value
 from primus_core.plan import Job, Mount
 from primus_core.testing import LauncherContract
 from tests.testbed import containers, images, sshd
+from tests.testbed import slurm as cluster
 
 
 class TestSingle(LauncherContract):
@@ -60,6 +63,30 @@ class TestContainer(LauncherContract):
 
     def refused(self, job: Job) -> Sequence[Job]:
         return (evolve(job, nodes=2), evolve(job, options={}))
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(bool(cluster.lacking()), reason=cluster.lacking())
+class TestSlurm(LauncherContract):
+    """One node of a Slurm cluster, on whose login host `srun` is run."""
+
+    plugin = "slurm"
+    ranks = 2
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        programs = tmp_path_factory.mktemp("programs")
+        with cluster.Slurm(1, tmp_path_factory.mktemp("slurm")) as slurm, pytest.MonkeyPatch.context() as patch:
+            words = [*slurm.hosts.command(cluster.LOGIN), str(shutil.which("srun"))]
+            (programs / "srun").write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+            (programs / "srun").chmod(0o755)
+            for name, value in {**slurm.env, "PATH": f"{programs}:{slurm.env['PATH']}"}.items():
+                patch.setenv(name, value)
+            yield
+
+    def refused(self, job: Job) -> Sequence[Job]:
+        return (evolve(job, options={"ntasks-per-node": 8}), evolve(job, options={"ntasks": 2}))
 
 
 @pytest.mark.cluster

@@ -108,6 +108,10 @@ class Hosts:
             preexec_fn=partial(linux.die_with_parent, signal.SIGKILL),
         )
 
+    def command(self, name: str) -> list[str]:
+        """The words before a command that have it run on a host, in this process's folder."""
+        return self._hosts[name].enter(None)
+
     def check(self, name: str, argv: Sequence[str | Path]) -> str:
         """Run a program on a host to its end, which must be a good one; returns what it printed."""
         return _checked([*self._hosts[name].enter(None), *map(str, argv)])
