@@ -52,13 +52,18 @@ def slow_rank(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     return {}
 
 
-def comes_back(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
-    """Rank 1 is away in the second step for longer than an iteration may last."""
+def comes_back_and_saves(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """Rank 1 is away in the second step for longer than an iteration may last, and rank 0 saves for as long at last."""
     _begin()
     for iteration in range(1, STEPS):
         if rank.rank == 1 and iteration == 2:
             time.sleep(_argument(plan, "seconds"))
         step(rank, iteration)
+    if rank.rank == 0:
+        rank.phase("save")
+        time.sleep(_argument(plan, "seconds"))
+        rank.phase("train")
+    step(rank, STEPS)
     return {}
 
 
@@ -68,19 +73,6 @@ def never_begins(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         wait_for_lock(Path(plan.run_dir))
     _begin()
     step(rank, 1)
-    return {}
-
-
-def saves_long(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
-    """Rank 0 saves for longer than an iteration may last; the others wait for it in the next one."""
-    _begin()
-    for iteration in range(1, STEPS):
-        step(rank, iteration)
-    if rank.rank == 0:
-        rank.phase("save")
-        time.sleep(_argument(plan, "seconds"))
-        rank.phase("train")
-    step(rank, STEPS)
     return {}
 
 
