@@ -63,7 +63,7 @@ def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, 
         from primus_core.cli.submitting import hand_over_plan  # here: most runs are waited for
 
         write_plan(prepared)
-        return hand_over_plan(prepared.submission, prepared.plan, prepared.env, silent=silent)
+        return hand_over_plan(prepared, silent=silent)
     with experiment_of(prepared.plan, env):
         say(headline(prepared.plan))
         write_plan(prepared)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from primus_core import report, submit
 from primus_core.cli.finding import short_name
 from primus_core.cli.output import complain, say
+from primus_core.cli.prepare import Prepared
 from primus_core.errors import ExitCode, RunError
 from primus_core.files import write_atomic
 from primus_core.log.console import topic_line
@@ -20,7 +22,7 @@ from primus_core.submit.handle import Handle
 _SCRIPT = "output_script"
 
 
-def hand_over_plan(submission: Submission, plan: RunPlan, env: Mapping[str, str], *, silent: bool) -> int:
+def hand_over_plan(prepared: Prepared, *, silent: bool) -> int:
     """Submit a run whose plan is written, and tell how it is followed; returns the exit code.
 
     Where the scheduler's command waits for the run, so does this, and tells what came of it. Where the user asked for
@@ -28,9 +30,12 @@ def hand_over_plan(submission: Submission, plan: RunPlan, env: Mapping[str, str]
     """
     from primus_core.cli.run import headline  # here: it calls this module
 
+    submission, plan, env = prepared.submission, prepared.plan, prepared.env
     if isinstance(path := plan.job.options.get(_SCRIPT), str):
         write_script(submission, plan, path)
-        say("\n".join([headline(plan), topic_line("script", f"{path}; `{_command(submission)} {path}` submits it")]))
+        needed = [topic_line("export", f"{name}, before you submit it") for name in prepared.asked_secrets]
+        script = topic_line("script", f"{path}; `{_command(submission)} {shlex.quote(path)}` submits it")
+        say("\n".join([headline(plan), *needed, script]))
         return ExitCode.OK
     rundir = RunDir(Path(plan.run_dir))
     handles: list[Handle] = []
