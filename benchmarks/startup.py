@@ -15,12 +15,18 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parent.parent / "examples/llama-tiny.yaml"
 PRIMUS = [sys.executable, "-m", "primus_core.cli.main"]
 RUNS = 9
+EVEN = "micro_batch_size=1"
+"""Of four ranks, which divide the example's batch then."""
 
 COMMANDS: dict[str, tuple[list[str], float]] = {
     "python -c pass": ([sys.executable, "-c", "pass"], 1.0),
     "primus --help": ([*PRIMUS, "--help"], 0.15),
     "primus plugins": ([*PRIMUS, "plugins"], 0.4),
     "primus run --dry-run": ([*PRIMUS, "run", str(EXAMPLE), "--dry-run"], 0.4),
+    "primus slurm srun, dry run": (
+        [*PRIMUS, "--dry-run", "slurm", "srun", "-N", "2", "--", "train", "pretrain", "--config", str(EXAMPLE), EVEN],
+        0.4,
+    ),
     "primus run, mistyped key": ([*PRIMUS, "run", str(EXAMPLE), "mock_date=true"], 1.0),
 }
 """What is run, and its budget in seconds of CPU."""
