@@ -111,7 +111,8 @@ def looked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Looked:
         (seen,) = results(folder / "run")
         return Looked(folder=folder, seen=seen, printed=printed, left=bed.engine.containers())
     finally:
-        bed.engine.run("rm", "--force", "left", "foreign", "anothers")
+        for name in ("left", "foreign", "anothers"):
+            bed.engine.run("rm", "--force", name)
 
 
 def _earlier_containers(bed: Bed) -> None:

@@ -17,7 +17,7 @@ from primus_core.log.events import Event, encode
 from primus_core.plan import Mount, Process
 from primus_core.screens import problem_lines
 from primus_core.submit.lines import sort_out
-from primus_core.submit.processes import Child, children, descendants, kill, reap, start
+from primus_core.submit.processes import Child, descendants, kill, start
 from primus_launchers.container import checks, faults
 from primus_launchers.container.command import RUN_LABEL, USER_LABEL, Command
 from primus_launchers.container.engine import Engine, choose
@@ -187,8 +187,15 @@ class Wrapper:
 
 
 def _reap(but: int = 0) -> None:
-    """Take the status of what podman left to us: it waits until the program that watches its container is gone."""
-    reap(pid for pid in children(os.getpid()) if pid != but)
+    """Take the status of what podman left to us: it waits until the program that watches its container is gone.
+
+    Asks the kernel alone: a look at the table of processes, several times a second, would cost a node some of its CPU.
+    """
+    with suppress(ChildProcessError):
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == but:  # its status is taken by the one who started it
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
 
 
 def _settle() -> None:
