@@ -296,18 +296,18 @@ def losses(workspace: Path) -> list[float]:
 
 
 def test_training_on_several_hosts_has_the_losses_of_one(bed: Bed, tmp_path: Path) -> None:
-    """Two hosts with two ranks each and four with one train as one host with four ranks does."""
+    """Two hosts with two ranks each and four with one train as one rank alone does."""
     found = []
-    for launcher in ("direct --nproc 4", "ssh --hosts node1,node2 --nproc 2", "ssh --hosts node1,node2,node3,node4"):
+    for launcher in ("single --nproc 1", "ssh --hosts node1,node2 --nproc 2", "ssh --hosts node1,node2,node3,node4"):
         workspace = tmp_path / launcher.replace(" ", "")
         argv = [sys.executable, "-m", "primus_core.cli.main", "run", EXAMPLE, *QUICK, "global_batch_size=4"]
-        argv += [f"ssh.config={bed.keys.config()}", "--launcher", *launcher.split()]
+        argv += ["train_iters=3", f"ssh.config={bed.keys.config()}", "--launcher", *launcher.split()]
         argv += ["--nproc", "1"] if "--nproc" not in launcher else []
         process = bed.hosts.start("node1", argv, env=environment(workspace), cwd=ROOT)
-        printed, errors = process.communicate(timeout=300)
+        printed, errors = process.communicate(timeout=400)
         assert process.returncode == 0, printed + errors
         found.append(losses(workspace))
-    assert len(found[0]) == 4
-    assert found[1] == pytest.approx(found[0], rel=1e-6)
-    assert found[2] == pytest.approx(found[0], rel=1e-6)
+    assert len(found[0]) == 3
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[2] == pytest.approx(found[0], rel=1e-5)
     bed.quiet()
