@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,18 @@ def test_experts_on_two_ranks_give_the_losses_of_one_process(titan_ranks: Ranks,
     assert both.losses() == pytest.approx(alone.losses(), rel=2e-6)
 
 
+def short(family: str) -> dict[str, Value]:
+    return {**FAMILIES[family], "train_iters": 4}
+
+
+@pytest.fixture(scope="module")
+def alone(titan_ranks: Ranks, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[float]]:
+    """The losses of one process, by family; each is trained once."""
+    return cache(
+        lambda family: titan_ranks.run(tmp_path_factory.mktemp("alone"), short(family), world=1).check().losses()
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "layout"),
@@ -71,16 +85,17 @@ def test_experts_on_two_ranks_give_the_losses_of_one_process(titan_ranks: Ranks,
         if layout != "expert" or "num_experts" in model
     ],
 )
-def test_a_family_learns_in_every_layout(titan_ranks: Ranks, tmp_path: Path, family: str, layout: str) -> None:
+def test_a_family_learns_in_every_layout(
+    titan_ranks: Ranks, tmp_path: Path, alone: Callable[[str], list[float]], family: str, layout: str
+) -> None:
     """A pipeline draws other first weights in each stage; the other layouts give the losses of one process."""
-    model: dict[str, Value] = {**FAMILIES[family], "train_iters": 4}
+    model = short(family)
     divided: dict[str, Value] = model if layout == "shards" else {**model, f"{layout}_model_parallel_size": 2}
     both = titan_ranks.run(tmp_path / "both", divided).check()
     if layout == "pipeline":
         assert both.losses(1)[-1] < both.losses(1)[0] - 0.3
         return
-    alone = titan_ranks.run(tmp_path / "alone", model, world=1).check()
-    assert both.losses() == pytest.approx(alone.losses(), rel=2e-6)
+    assert both.losses() == pytest.approx(alone(family), rel=2e-6)
 
 
 @pytest.mark.slow
