@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.support import QUICK
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
-pytestmark = pytest.mark.cluster
+pytestmark = pytest.mark.slow
 
 
 def run(*argv: str | Path, cwd: Path, seconds: float = 900, **env: str) -> str:
@@ -43,14 +45,17 @@ def test_wheels_in_an_empty_environment(tmp_path: Path) -> None:
     """README's install lines, pointed at wheels built from this tree, give a `primus` that trains with one process."""
     wheels = tmp_path / "wheels"
     for package in ("primus-core", "primus-backend-megatron"):
-        run(sys.executable, "-m", "build", "--wheel", "--outdir", wheels, ROOT / package, cwd=tmp_path)
+        run(
+            sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", wheels, ROOT / package, cwd=tmp_path
+        )
     venv = tmp_path / "venv"
     run(sys.executable, "-m", "venv", venv, cwd=tmp_path)
     lines = install_lines()
     assert len(lines) >= 2
     for line in lines:
         words = [word.strip("'\"") for word in line]
-        run(venv / "bin/pip", *words, "--quiet", "--find-links", wheels, cwd=tmp_path)
+        # what is never imported need not be compiled
+        run(venv / "bin/pip", *words, "--quiet", "--no-compile", "--find-links", wheels, cwd=tmp_path)
     listed = run(venv / "bin/primus", "plugins", cwd=tmp_path)
     assert re.search(r"^single +launcher +primus-core +\S+ +ok$", listed, re.MULTILINE)
     assert "primus-launchers" not in listed
@@ -60,7 +65,5 @@ def test_wheels_in_an_empty_environment(tmp_path: Path) -> None:
     )
     assert refused.returncode == 2
     assert "pip install primus-launchers" in refused.stderr
-    out = run(
-        venv / "bin/primus", "run", "exp.yaml", "--nproc", "1", "train_iters=20", cwd=tmp_path, OMP_NUM_THREADS="1"
-    )
-    assert "iteration 20/20" in out
+    out = run(venv / "bin/primus", "run", "exp.yaml", "--nproc", "1", *QUICK, cwd=tmp_path, OMP_NUM_THREADS="1")
+    assert "iteration 4/4" in out
