@@ -59,9 +59,12 @@ def report(workspace: Path) -> dict[str, object]:
 def test_torchtitan_starts_again_and_stops_on_two_hosts(nodes: Nodes, tmp_path: Path) -> None:
     """A rank that is killed has both nodes start again, from what was saved; SIGTERM to node 0 has both save and end.
 
-    The losses are those of one host that was left in peace.
+    The workspace is not shared, only the folder of the checkpoints is. The losses are those of one host that was left
+    in peace.
     """
-    nodes.start(*TITAN, "--nproc", "1", "save_interval=2", "max_restarts=1")
+    nodes.hosts.hide("node2", nodes.workspace)
+    saving = (f"save={tmp_path / 'shared'}", "save_interval=2", "max_restarts=1")
+    nodes.start(*TITAN, "--nproc", "1", *saving, "--run-id", "apart", MASTER_PORT="29555")
     wait_for_iteration(nodes.workspace, 3)
     os.kill(trainer(nodes.workspace, 1), signal.SIGKILL)
     wait_until(lambda: list(nodes.workspace.glob(f"{FOLDER}/runs/latest/attempts/1/report.json")) != [], "restart", 400)

@@ -19,7 +19,8 @@ def told_to_the_others(args: argparse.Namespace, env: Mapping[str, str]) -> Iter
     try:
         yield
     except PrimusError as error:
-        if args.launcher in (None, "direct") and not args.single:
+        launcher = args.mode.launcher if args.mode else args.launcher
+        if launcher in (None, "direct") and not args.single:
             from primus_core.nodes.failing import tell_the_others  # here: most runs have one node, and do not fail
 
             tell_the_others(error, _environment(args, env), _section(args, env))
