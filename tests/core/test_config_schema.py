@@ -110,6 +110,7 @@ def test_what_the_configuration_refuses_is_marked(line: str) -> None:
         ("    overrides:", "    override:"),
         ("workspace: ./output\n", "workspace: ./output\ndirect: {gpu_per_node: 8}\n"),
         ("workspace: ./output\n", "workspace: ./output\nenv: {A-B: x}\n"),
+        ("workspace: ./output\n", "workspace: ./output\ncontainer: {imge: x}\n"),
     ],
 )
 def test_what_does_not_belong_is_marked(old: str, new: str) -> None:
@@ -117,6 +118,18 @@ def test_what_does_not_belong_is_marked(old: str, new: str) -> None:
     assert old in GOOD
     assert problems(GOOD) == []
     assert problems(GOOD.replace(old, new)) != []
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "container: {image: x, shm-size: 8G, volumes: [/a], options: {memory: 1G, ulimit: [a, b]}}",
+        "slurm: {N: 2, gpus_per_node: 8, time: 4:00:00, anything: x}",
+    ],
+)
+def test_launchers_options_may_be_spelled_as_everywhere(section: str) -> None:
+    """Every key by which a section may name an option is known to the editor too."""
+    assert problems(GOOD.replace("workspace: ./output\n", f"workspace: ./output\n{section}\n")) == []
 
 
 def test_names_and_modules_may_come_from_another_file() -> None:

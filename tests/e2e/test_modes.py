@@ -232,6 +232,17 @@ def test_each_level_has_its_help(words: str, says: str, folder: Path, capsys: py
     assert says in capsys.readouterr().out
 
 
+def test_where_a_job_script_goes_is_not_for_other_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiment that a run keeps has no --output-script; a script is written without Slurm here too."""
+    monkeypatch.setenv("PATH", str(folder))
+    words = ["slurm", "sbatch", "-N1", "--output-script=job.sh", "--", "run", "exp.yaml", "accelerator=cpu"]
+    assert main([*words, "--run-id", "r"]) == 0
+    (kept,) = folder.parent.glob("workspace/*/*/*/runs/r/experiment.resolved.yaml")
+    assert "mode: sbatch" in kept.read_text()
+    assert "output_script" not in kept.read_text()
+    assert (folder / "job.sh").read_text().startswith("#!/bin/bash")
+
+
 def test_config_launcher_tells_where_options_come_from(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,7 +73,13 @@ class Prepared:
             return None
         words = vocabulary(self.judged.hosts, self.plan.target.library_version)
         known = {self.judged.module.name: Known.of(words, self.plan.translation)}
-        return settled(self.plan.experiment, known)
+        return settled(without_output_script(self.plan.experiment), known)
+
+
+def without_output_script(experiment: Experiment) -> Experiment:
+    """The experiment for other runs: where this one's job script goes is not for them."""
+    kept = {key: leaf for key, leaf in experiment.launchers.get(SLURM, {}).items() if key != "output_script"}
+    return evolve(experiment, launchers={**experiment.launchers, SLURM: kept}) if kept else experiment
 
 
 def prepare(args: argparse.Namespace, shell: Mapping[str, str], *, starts: bool = True) -> Prepared:
@@ -111,7 +117,7 @@ def _prepared(
         strict=args.strict,
     )
     judged = judge(experiment, plugins, scope)
-    if not starts:
+    if not starts or "output_script" in typed.get(SLURM, {}):
         judged = evolve(judged, findings=tuple(as_warning(one, request.launcher) for one in judged.findings))
     raise_all(judged.failures)
     if judged.plan is None:

@@ -30,7 +30,7 @@ from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.script import script_plan
 from primus_core.planning.secrets import split_secrets
-from primus_core.planning.sections import unused_variable
+from primus_core.planning.sections import SLURM, unused_variable
 from primus_core.rundir import RunDir
 
 
@@ -104,7 +104,7 @@ def _prepare(args: argparse.Namespace, words: Sequence[str], shell: Mapping[str,
     if place is None or place.leads:
         refuse_used(RunDir(Path(plan.run_dir)))
     findings = hosts.preflight(plan, Where.SUBMIT)
-    if not starts:
+    if not starts or "output_script" in typed.get(SLURM, {}):
         findings = tuple(as_warning(finding, plan.launcher) for finding in findings)
     raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
     secrets = split_secrets({**request.launcher_env, **request.env})[1]

@@ -8,6 +8,7 @@ from typing import Any
 
 from primus_core.explain.vocabulary import Vocabulary
 from primus_core.parameters import Parameter
+from primus_core.planning.sections import spellings
 
 Json = dict[str, Any]
 
@@ -89,7 +90,7 @@ def _launcher(name: str, options: Mapping[str, Parameter]) -> Json:
     section: Json = {"type": ["object", "null"], "description": _LAUNCHERS[name]}
     if known:
         section |= {
-            "properties": {key: _parameter(one) for key, one in known.items()},
+            "properties": {other: _parameter(one) for key, one in known.items() for other in spellings(name, key)},
             "additionalProperties": False,
         }
     return section

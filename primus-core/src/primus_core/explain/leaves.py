@@ -8,7 +8,7 @@ from attrs import frozen
 
 from primus_core.experiment import Experiment, Leaf, Module, Value
 
-_SECTIONS = ("env", "platform", "direct", "container", "slurm")
+_SECTIONS = ("env", "platform", "direct", "ssh", "container", "slurm")
 
 
 @frozen(kw_only=True)

@@ -125,6 +125,13 @@ def _container_name(key: str) -> str:
     return plain if plain in CONTAINER_OPTIONS else key
 
 
+def spellings(section: str, option: str) -> list[str]:
+    """Every key by which a section may name an option."""
+    others = [other for other, name in _OTHER_NAMES.items() if name == option] if section == CONTAINER else []
+    dashed = [name.replace("_", "-") for name in (option, *others)] if section == CONTAINER else []
+    return list(dict.fromkeys((option, *others, *dashed)))
+
+
 def _with_paths(leaf: Leaf, cwd: str, home: str) -> Leaf:
     """The volumes with absolute paths on the host; a path of a file is relative to the file's folder."""
     named = leaf.origin.file if leaf.origin.line else ""
