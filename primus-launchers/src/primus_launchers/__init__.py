@@ -1,3 +1,3 @@
-"""Launchers of Primus: direct (torchrun)."""
+"""Launchers of Primus: direct (torchrun), containers, Slurm and ssh."""
 
 __version__ = "0.1.0"
