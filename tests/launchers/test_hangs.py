@@ -79,7 +79,8 @@ def test_a_slow_rank_is_told_once(tmp_path: Path) -> None:
     assert run.printed.count("is slow: its own work takes") == 1
     assert run.report.stragglers[0].fleet_score > 1.5
     told = next(line for line in run.printed.splitlines() if "is slow" in line)
-    check(told, "straggler", replace={r"\d+\.\d+": "<N>", r"seen at iteration \d+": "seen at iteration <N>"})
+    figures = {r"\d+\.\d+": "<N>", r"seen at iteration \d+": "seen at iteration <N>"}
+    check(told, "straggler", replace={**NUMBERS, **figures})
 
 
 def test_a_start_that_stands_still_is_told_with_what_is_waited_for(tmp_path: Path) -> None:
