@@ -38,12 +38,15 @@ class Bed:
     def start(
         self, folder: Path, task: str, section: dict[str, Value] | None = None, *, ranks: int = 1, **env: str
     ) -> subprocess.Popen[str]:
-        volumes = [self.image.libraries, *(section or {}).pop("volume", ())]  # type: ignore[misc]  # a list of texts
-        asked = {"image": self.image.name, "engine": self.engine.name, "volume": volumes, **(section or {})}
+        given = section or {}
+        own = given.get("volume")
+        volumes: list[Value] = [self.image.libraries, *(own if isinstance(own, list) else [])]
+        asked = {"image": self.image.name, "engine": self.engine.name, **given, "volume": volumes}
         variables = environment(folder, SHOWN_TOKEN=SECRET, **self.engine.env, **env)
         argv = [sys.executable, PROGRAM, folder, task, str(ranks), json.dumps(asked)]
+        pipe = subprocess.PIPE
         return subprocess.Popen(
-            argv, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            argv, env=variables, cwd=folder, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
 
     def run(self, folder: Path, task: str, section: dict[str, Value] | None = None, **more: Any) -> tuple[str, int]:
@@ -174,6 +177,7 @@ def test_memory_that_runs_out_is_told(bed: Bed, tmp_path: Path) -> None:
     check(printed, "container-memory")
     assert status == 3
     assert bed.gone()
+    assert not (tmp_path / "oom").exists()
 
 
 @pytest.mark.parametrize(("name", "number"), [("docker", signal.SIGTERM), ("podman", signal.SIGINT)])

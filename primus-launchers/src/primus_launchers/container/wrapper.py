@@ -8,8 +8,8 @@ import secrets
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from primus_core import linux
 from primus_core.errors import ErrorGroup, PrimusError, raise_all
@@ -20,7 +20,7 @@ from primus_core.submit.lines import sort_out
 from primus_core.submit.processes import Child, descendants, kill, start
 from primus_launchers.container import checks, faults
 from primus_launchers.container.command import RUN_LABEL, USER_LABEL, Command
-from primus_launchers.container.engine import Engine, choose
+from primus_launchers.container.engine import PODMAN, Engine, choose
 from primus_launchers.container.inside import KIND
 from primus_launchers.container.node import caller
 from primus_launchers.container.parsing import parse
@@ -34,6 +34,7 @@ _KEPT = 40
 _SIGNALLED = 128
 _SETTLE_SECONDS = 5.0
 _TICK = 0.02
+_STRAY = "oom"
 
 
 class Wrapper:
@@ -104,10 +105,11 @@ class Wrapper:
         command = self._command(engine)
         child = start(Process(argv=command.argv), self._env, talks=True)
         self._send(child, env=command.variables)
-        for line in lines_of(child):
-            self._relay(line)
-            self._pass_on_signals(child)
-            _reap(child.pid)
+        with _no_stray_file(engine):
+            for line in lines_of(child):
+                self._relay(line)
+                self._pass_on_signals(child)
+                _reap(child.pid)
         status = child.wait()
         if self._state != "ended":
             engine.remove([command.name])
@@ -184,6 +186,16 @@ class Wrapper:
         with suppress(OSError):  # nobody reads any more
             while data:
                 data = data[os.write(descriptor, data) :]
+
+
+@contextmanager
+def _no_stray_file(engine: Engine) -> Iterator[None]:
+    """podman's watching program leaves an empty file ``oom`` in the current folder when memory has run out."""
+    was_there = os.path.lexists(_STRAY)
+    yield
+    with suppress(OSError):
+        if engine.kind == PODMAN and not was_there and os.path.getsize(_STRAY) == 0:
+            os.unlink(_STRAY)
 
 
 def _reap(but: int = 0) -> None:
