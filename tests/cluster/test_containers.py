@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from primus_core.experiment import Value
 from primus_core.testing.launcher import NASTY
@@ -227,9 +227,10 @@ def test_what_is_missing_is_said_with_what_to_do(bed: Bed, tmp_path: Path, case:
     assert bed.gone()
 
 
-def test_an_engine_that_is_not_there_is_said(bed: Bed, tmp_path: Path) -> None:
+def test_an_engine_that_is_not_there_is_said(docker: Engine, plain_image: Image, tmp_path: Path) -> None:
     """A daemon that does not run is told, and what starts it."""
-    printed, status = bed.run(tmp_path, "look", {"engine": "docker"}, DOCKER_HOST="unix:///no/socket")
+    bed = Bed(engine=evolve(docker, env={**docker.env, "DOCKER_HOST": "unix:///no/socket"}), image=plain_image)
+    printed, status = bed.run(tmp_path, "look")
     assert status == 1
     assert "does not answer" in printed
     assert "systemctl start docker" in printed
