@@ -80,9 +80,7 @@ def test_pasted_dry_runs_train_on_a_cluster(slurm: Slurm, folder: Path) -> None:
     assert "iteration 2" in (folder / "train.log").read_text()
 
 
-def test_a_pasted_dry_run_trains_in_a_container(
-    podman: Engine, plain_image: Image, folder: Path
-) -> None:
+def test_a_pasted_dry_run_trains_in_a_container(podman: Engine, plain_image: Image, folder: Path) -> None:
     """`--volume HOST:CONTAINER` with the experiment in it; the dry run's two commands, pasted."""
     podman.add(plain_image)
     env = variables(folder, podman.env)
