@@ -168,9 +168,12 @@ def test_a_disk_that_becomes_full_while_the_background_writes(primus: Primus, wo
 
 
 def fill(path: Path) -> None:
-    """Take all the room that a disk has left, at once; others write to it meanwhile."""
+    """Take all the room that a disk has left, while others write to it.
+
+    In small parts: one that fails is given back, and whoever found the disk full meanwhile would see that much room.
+    """
     with path.open("wb") as file:
-        taken, part = 0, os.statvfs(path).f_bavail * os.statvfs(path).f_frsize
+        taken, part = 0, 1 << 20
         while part >= os.statvfs(path).f_frsize:
             try:
                 os.posix_fallocate(file.fileno(), taken, part)
