@@ -14,7 +14,7 @@ import pytest
 from attrs import frozen
 
 from tests.e2e.support import EXAMPLE, environment
-from tests.testbed.slurm import Slurm, primus
+from tests.testbed.slurm import Slurm, lacking, primus
 
 pytestmark = pytest.mark.cluster
 
@@ -129,9 +129,19 @@ def reach(user: User, iteration: int) -> None:
     user.slurm.wait(lambda: max(user.losses(), default=0) >= iteration, f"iteration {iteration}", LONG)
 
 
-def test_a_node_that_crashes(user: User) -> None:
+@pytest.fixture
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """On a cluster of their own, which a test may break."""
+    if reason := lacking():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("own")
+    with Slurm(3, folder / "s") as slurm:
+        yield User(slurm, folder)
+
+
+def test_a_node_that_crashes(fragile: User) -> None:
     """Slurm queues the job again; it goes on from its checkpoint, with the losses of a run that nobody disturbed."""
-    slurm = user.slurm
+    user, slurm = fragile, fragile.slurm
     job = user.train("megatron", "--requeue")
     reach(user, 12)
     slurm.crash(slurm.job(job)["BatchHost"])
