@@ -254,20 +254,22 @@ def test_a_training_that_is_stopped_saves(user: User) -> None:
 def test_containers_on_the_nodes(user: User, podman: Engine, plain_image: Image) -> None:
     """Slurm starts a container on each node, in which the ranks meet; the program's arguments arrive byte for byte."""
     podman.add(plain_image)
+    podman.check("tag", plain_image.name, "primus-test/plain:cpu")
+    inside = User(user.slurm, user.folder / "out")
+    inside.folder.mkdir()
     path = user.folder / "program.py"
     path.write_text(PROGRAM)
     process = user.start(
-        *("-N2", "--gpus-per-node=1", "--", "container", "--image", plain_image.name, "--engine", "podman"),
-        *("--volume", plain_image.libraries, "--volume", user.folder, "--env", "GREETING", "--", "direct"),
-        *("--script", path, "--", user.folder, "ends", *NASTY),
+        *("-N2", "--gpus-per-node=1", "--", "container", "--image", "primus-test/plain:cpu", "--engine", "podman"),
+        *("--volume", plain_image.libraries, "--volume", inside.folder, "--env", "GREETING", "--", "direct"),
+        *("--script", path, "--", inside.folder, "ends", *NASTY),
         **podman.env,
         GREETING="a b\n'$x'",
-        PRIMUS_ACCELERATOR="cpu",
     )
     code, text = user.end(process)
     all_end(user.slurm)
     assert code == 0, text
-    told = user.told(2)
+    told = inside.told(2)
     assert [one["NODE_RANK"] for one in told] == ["0", "1"]
     assert [one["host"] for one in told] == ["node1", "node2"]
     assert all((one["words"], one["GREETING"]) == (list(NASTY), "a b\n'$x'") for one in told)

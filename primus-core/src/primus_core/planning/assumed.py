@@ -13,8 +13,9 @@ from primus_core.planning.sections import CONTAINER, SLURM
 _WORDS: tuple[tuple[Accelerator, re.Pattern[str]], ...] = (
     ("rocm", re.compile(r"rocm|(?<![a-z])(?:amd|mi\d{3}x?)(?![a-z])", re.IGNORECASE)),
     ("cuda", re.compile(r"nvidia|nvcr|cuda|(?<![a-z])g?[abh]\d{2,3}(?![0-9])", re.IGNORECASE)),
+    ("cpu", re.compile(r"(?<![a-z])cpu(?![a-z])", re.IGNORECASE)),
 )
-"""What the name of an image or of a kind of GPU says of its maker."""
+"""What the name of an image or of a kind of GPU says of its maker, or that there is none: ``pytorch:2.13-cpu``."""
 _TELLING = ("gpus-per-node", "gres", "gpus", "gpus-per-task", "constraint")
 """Options of Slurm that may name a kind of GPU."""
 
