@@ -109,7 +109,6 @@ def test_metadata_without_a_name_or_in_another_encoding_stops_nothing(install: I
 @pytest.mark.parametrize(
     ("group", "name", "remedy"),
     [
-        ("primus.launchers", "container", "pip install --upgrade primus-launchers"),
         ("primus.commands", "benchmark", "pip install --upgrade primus-preflight"),
         ("primus.launchers", "singel", "'single'"),
         ("primus.backends", "megatrn", "'megatron'"),
