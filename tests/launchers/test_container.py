@@ -258,6 +258,15 @@ def test_files_keep_their_paths(tmp_path: Path) -> None:
     assert made[-1] == f"--mount=type=bind,source={os.path.dirname(START)},target={os.path.dirname(START)},readonly"
 
 
+def test_a_volume_takes_the_place_of_what_the_run_mounts_there(tmp_path: Path) -> None:
+    """The same place in the container twice is refused by engines; what the user asks for counts."""
+    mounts = (Mount(path=str(tmp_path), writable=True), Mount(path="/data"))
+    for word in (f"{tmp_path}", f"{tmp_path}:{tmp_path}:ro"):
+        made = options(command(asking(mounts=mounts, volumes=(word,))))
+        mounted = [option for option in made if option.startswith("--mount=")]
+        assert mounted == ["--mount=type=bind,source=/data,target=/data,readonly"], word
+
+
 def test_a_volume_that_names_the_host_alone_keeps_its_path(tmp_path: Path) -> None:
     """``--volume /data`` is no anonymous volume; a folder that is not there is told, before docker makes it."""
     assert volume(str(tmp_path)) == f"{tmp_path}:{tmp_path}"

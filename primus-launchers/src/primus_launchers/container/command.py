@@ -114,8 +114,10 @@ class Command:
         if self.caller.selinux:  # to label the user's files anew would be worse
             yield "--security-opt=label=disable"
         code = (Mount(path=posixpath.dirname(self.request.code)),) if self.request.code else ()
+        asked = {_inside_path(word) for word in self.request.volumes}  # engines refuse one place twice
         for mount in (*covering((*self.request.mounts, *self.caches)), *code):
-            yield f"--mount={as_option(mount, os.path.realpath(mount.path))}"
+            if mount.path not in asked:
+                yield f"--mount={as_option(mount, os.path.realpath(mount.path))}"
         yield from (f"--volume={volume(word)}" for word in self.request.volumes)
 
     def _hardware(self) -> Iterator[str]:
@@ -163,6 +165,12 @@ class Command:
 
     def _gives(self, *options: str) -> bool:
         return gives(self.request.arguments, *options)
+
+
+def _inside_path(word: str) -> str:
+    """Where the container has a volume: ``HOST`` alone is mounted under its own path."""
+    source, _, target = word.partition(":")
+    return posixpath.normpath(target.partition(":")[0] or source)
 
 
 def volume(word: str) -> str:
