@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,8 @@ def _no_leaks() -> Iterator[None]:
     os.environ.clear()
     os.environ.update(environment)
     assert not changed, f"environment variables changed: {sorted(changed)}"
-    _wait(lambda: not (_children() - children) and not (set(threading.enumerate()) - threads))
-    assert not _children() - children, f"child processes left: {_children() - children}"
+    _wait(lambda: not _children(children) and not (set(threading.enumerate()) - threads))
+    assert not (left := _children(children)), f"child processes left: {left}"
     assert not set(threading.enumerate()) - threads, f"threads left: {set(threading.enumerate()) - threads}"
 
 
@@ -55,9 +55,10 @@ def titan_ranks() -> Iterator[TitanRanks]:
         yield started
 
 
-def _children() -> set[tuple[int, str]]:
-    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return {(int(pid), _command(int(pid))) for pid in pids}
+def _children(known: Container[int] = ()) -> dict[int, str]:
+    """Those that are not known, with their commands, which a process may change: sshd does."""
+    pids = map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+    return {pid: _command(pid) for pid in pids if pid not in known}
 
 
 def _command(pid: int) -> str:

@@ -151,7 +151,7 @@ def test_clean_removes_what_primus_left_and_nothing_else(looked: Looked) -> None
 def test_files_belong_to_the_user_that_is_asked_for(docker: Engine, plain_image: Image, tmp_path: Path) -> None:
     """``--user`` decides who the ranks are, and whose files they make."""
     run = tmp_path / "exp/runs/r"
-    for folder in (tmp_path / "exp/logs", run / "ranks", run / "submission", run):
+    for folder in (tmp_path / "exp/logs", run / "ranks", run / "submission", run, tmp_path / "exp", tmp_path):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o777)
     section: dict[str, Value] = {"user": "1234:1234", "env": ["SHOWN", "REFUSED", "SEEN"]}

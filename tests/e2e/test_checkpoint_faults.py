@@ -138,7 +138,7 @@ def test_a_disk_that_becomes_full_while_a_checkpoint_is_written(
     finished: Path, primus: Primus, workspace: Path, tmp_path: Path
 ) -> None:
     """Somebody else fills it: nothing of the save stays, and with room again the run goes on to the same losses."""
-    with small_disk(tmp_path / "disk", "size=100m") as disk:
+    with small_disk(tmp_path / "disk", "size=40m") as disk:
         words = [*RUN, f"save={disk}/checkpoints"]
         with start(words, workspace, tmp_path) as run:
             wait_until((disk / "checkpoints/iter_0000004.saving").exists, "the second save", every=0.002)

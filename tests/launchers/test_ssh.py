@@ -208,7 +208,10 @@ def test_a_program_of_the_launcher_that_is_killed(bed: Bed, tmp_path: Path, name
     shown = [
         line for line in (printed + errors).splitlines() if not line.startswith("    node")
     ]  # as soon as they say it
-    check("\n".join(shown), f"ssh-{name}-killed")
+    if name == "together":  # ranks leave reports, or are gone before
+        assert "error: the launcher 'ssh' was killed by SIGKILL" in "\n".join(shown)
+    else:
+        check("\n".join(shown), "ssh-remote-killed")
     assert process.returncode == 3
     bed.quiet()
 
