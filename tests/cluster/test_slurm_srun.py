@@ -286,16 +286,21 @@ def test_the_table_knows_the_installed_slurm(slurm: Slurm, command: Command) -> 
 
 
 def test_node_lists_are_expanded_as_slurm_does(slurm: Slurm) -> None:
-    """Thousands of generated lists, right and wrong ones, give the names that scontrol gives."""
+    """Thousands of generated lists give the names that scontrol gives; a wrong name of a list makes all of it wrong."""
     odd = ("a[1-65536]", "a[1-65537]", "[1-3]", "a,,b", ",a", "a,", "a[3-1]", "a[]", "a[1,]", "a[1-2][3-4]", "a[-1]")
-    lists = [*odd, *_lists(random.Random(7), 4000)]
-    asking = slurm.start(["scontrol"])  # one process answers all
-    out, _ = asking.communicate("".join(f"show hostnames {one}\n" for one in lists), timeout=LONG)
-    _, *answers = out.split("scontrol: show hostnames ")
-    assert len(answers) == len(lists)
-    for text, answer in zip(lists, answers, strict=True):
-        asked, *names = answer.removesuffix("scontrol: \n").split()
-        assert (asked, _expanded(text)) == (text, names)
+    lists = [*odd, *_lists(random.Random(7), 2000)]
+    each = 'while read -r one; do echo "$one:"; scontrol show hostnames "$one" 2>/dev/null; done'
+    out, _ = slurm.start(["bash", "-c", each]).communicate("".join(f"{one}\n" for one in lists), timeout=LONG)
+    answers = re.split(r"^(.*):\n", out, flags=re.MULTILINE)[1:]
+    assert answers[::2] == lists
+    for text, names in zip(lists, answers[1::2], strict=True):
+        expanded = _expanded(text)
+        assert (text, names.split()) == (text, expanded) or (not expanded and _has_several(text))
+
+
+def _has_several(text: str) -> bool:
+    """Where one name of several is wrong, scontrol leaves that one out, and a job would get fewer nodes than named."""
+    return "," in re.sub(r"\[.*?\]", "", text)
 
 
 def _expanded(text: str) -> list[str]:
