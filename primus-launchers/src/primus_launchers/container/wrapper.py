@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from primus_core import linux
 from primus_core.errors import ErrorGroup, PrimusError, raise_all
-from primus_core.log.events import Event, encode
+from primus_core.log.events import encode
 from primus_core.plan import Mount, Process
 from primus_core.screens import problem_lines
 from primus_core.submit.lines import sort_out
@@ -28,6 +28,7 @@ from primus_launchers.container.relay import Signals, lines_of
 from primus_launchers.container.request import Request
 from primus_launchers.container.tables import needs_of, variables
 from primus_launchers.container.words import gives
+from primus_launchers.programs import problems_event
 
 PROGRAM = "primus_launchers.container"
 _KEPT = 40
@@ -176,9 +177,7 @@ class Wrapper:
 
     def _tell(self, errors: Sequence[PrimusError]) -> None:
         if self._events:
-            problems = [{"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in errors]
-            event: Event = {"kind": "launcher", "problems": problems, "exit_code": int(errors[0].exit_code)}
-            self._write(1, encode(event))
+            self._write(1, problems_event(errors))
         else:
             self._write(2, "".join(f"{text}\n" for text in problem_lines(errors)).encode())
 

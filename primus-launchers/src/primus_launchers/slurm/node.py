@@ -21,6 +21,7 @@ from primus_core.log.events import Event, encode
 from primus_core.plan import Process
 from primus_core.submit.processes import Child, descendants, kill, signal_group, start
 from primus_launchers.container.relay import Signals, lines_of
+from primus_launchers.programs import parse_before
 from primus_launchers.slurm import binding, checks, frames
 from primus_launchers.slurm.place import Place
 from primus_launchers.slurm.wire import END_SECONDS, KIND, LOST_SECONDS
@@ -204,11 +205,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="primus_launchers.slurm.node", allow_abbrev=False)
     parser.add_argument("--nproc", type=int, default=1, help="ranks on each node")
     parser.add_argument("--bound", action="store_true", help="the user chose how tasks are bound to CPUs")
-    words = list(argv)
-    index = words.index("--") if "--" in words else len(words)
-    args = parser.parse_args(words[:index])
-    args.argv = words[index + 1 :]
-    return args
+    return parse_before(parser, argv)
 
 
 def main() -> int:

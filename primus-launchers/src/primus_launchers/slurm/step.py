@@ -26,6 +26,7 @@ from primus_core.screens import problem_lines
 from primus_core.submit.lines import sort_out
 from primus_core.submit.processes import Child, descendants, kill, signal_group, start
 from primus_launchers.container.relay import Signals, lines_of
+from primus_launchers.programs import parse_before, problems_event
 from primus_launchers.slurm import faults
 from primus_launchers.slurm.frames import Joiner, Line
 from primus_launchers.slurm.wire import BEATS, END_SECONDS, GRACE_SECONDS, INTERRUPTED_LOST_SECONDS, KIND, LOST_SECONDS
@@ -256,8 +257,7 @@ class Step:
 
     def _tell(self, errors: Sequence[PrimusError]) -> None:
         if self._events:
-            problems = [{"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in errors]
-            self._write(encode({"kind": "launcher", "problems": problems, "exit_code": int(errors[0].exit_code)}))
+            self._write(problems_event(errors))
         else:
             sys.stderr.write("".join(f"{text}\n" for text in problem_lines(errors)))
             sys.stderr.flush()
@@ -272,11 +272,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--lost-seconds", type=float, default=LOST_SECONDS)
     parser.add_argument("--master-addr", default="")
     parser.add_argument("--master-port", type=int, default=0)
-    words = list(argv)
-    index = words.index("--") if "--" in words else len(words)
-    args = parser.parse_args(words[:index])
-    args.argv = words[index + 1 :]
-    return args
+    return parse_before(parser, argv)
 
 
 def main() -> int:
