@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import attrs
 
-from primus_core import contract, errors, experiment, outcome, plan
+from primus_core import contract, errors, experiment, outcome, plan, shape
 from primus_core.contract import CONTRACT, HostSpec, RankContext, RankSpec
 from primus_core.discovery import GROUPS
 from primus_core.errors import raise_all
@@ -27,6 +27,8 @@ from primus_core.quantities import memory_size
 
 FILE = Path(__file__).parent / f"contract-{CONTRACT}.json"
 Frozen = Mapping[str, Any]
+
+TYPES = (experiment, plan, outcome, shape)
 
 HELPERS = (check, coerce, load_schema, nearest, core_schema, core_settings, apply_patches, raise_all, memory_size)
 """Functions of core that plugins call beside the hooks."""
@@ -40,8 +42,8 @@ def current() -> Frozen:
         "names": sorted(contract.__all__),
         "hooks": {spec.__name__: _hooks(spec) for spec in (HostSpec, RankSpec)},
         "rank": {"attributes": dict(RankContext.__annotations__), "methods": _methods(RankContext)},
-        "types": {name: _fields(cls) for module in (experiment, plan, outcome) for name, cls in _types(module)},
-        "choices": {name: found for module in (experiment, plan, outcome, errors) for name, found in _choices(module)},
+        "types": {name: _fields(cls) for module in TYPES for name, cls in _types(module)},
+        "choices": {name: found for module in (*TYPES, errors) for name, found in _choices(module)},
         "errors": {name: _signature(cls.__init__) for name, cls in _errors()},
         "helpers": {helper.__qualname__: _signature(helper) for helper in HELPERS},
         "metrics": {metric.name: metric.unit for metric in METRICS},

@@ -8,7 +8,7 @@ from primus_core.codec import from_json, to_json
 from primus_core.errors import ConfigError
 from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
 from primus_core.outcome import Failure, PatchReport, PatchResult, RankReport
-from primus_core.plan import Job, Layout, Mapped, ModelShape, PatchSpec, RunPlan, Settings, Target, Task, Translation
+from primus_core.plan import Job, Layout, Mapped, ModelSizes, PatchSpec, RunPlan, Settings, Target, Task, Translation
 
 VALUES: list[Value] = [
     None,
@@ -47,7 +47,7 @@ def plan(value: Value) -> RunPlan:
     )
     task = Task(kind="train", entry="m:f", arguments={"a": value})
     spec = PatchSpec(id="p", target="m:t", replacement="m:r", reason="why", fingerprint=("ab",), when=("cpu",))
-    shape = ModelShape(
+    shape = ModelSizes(
         layers=1, hidden=2, ffn_hidden=3, heads=1, query_groups=1, head_size=2, sequence=4, vocabulary=5,
         gated_mlp=True, tied_embeddings=False,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from primus_core import discovery
 from primus_core.errors import ConfigError, ErrorGroup
 from primus_core.experiment import Layer, Value
 from primus_core.hooks import check_translation
-from primus_core.plan import Accelerator, Adjusted, Layout, ModelShape, Translation
+from primus_core.plan import Accelerator, Adjusted, Layout, ModelSizes, Translation
 from primus_core.planning.settings import core_schema
 from primus_core.resolve import resolve
 from tests.experiments import experiment_of
@@ -495,7 +495,7 @@ def test_fused_loss_of_transformer_engine() -> None:
 
 def test_shape_with_megatrons_defaults() -> None:
     """Sizes that nobody set follow Megatron's rules."""
-    assert translate({**TINY, "swiglu": True}).model == ModelShape(
+    assert translate({**TINY, "swiglu": True}).model == ModelSizes(
         layers=4,
         hidden=128,
         ffn_hidden=320,

@@ -95,8 +95,8 @@ class Layout:
 
 
 @frozen(kw_only=True)
-class ModelShape:
-    """What projection and the throughput metrics read of a model.
+class ModelSizes:
+    """The model in a few numbers, for checks and messages; `primus_core.shape.ModelShape` has all of it.
 
     Lengths are numbers of features or tokens; counts are whole-model figures.
     """
@@ -166,7 +166,7 @@ class Translation:
     patches: tuple[PatchSpec, ...] = ()
     environment: Mapping[str, str] = field(factory=dict)
     """Variables that the library needs in every rank; what the user or the shell sets is kept."""
-    model: ModelShape | None = None
+    model: ModelSizes | None = None
 
 
 @frozen(kw_only=True)

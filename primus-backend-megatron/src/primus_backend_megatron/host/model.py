@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from primus_backend_megatron.host.data import BYTE_LEVEL
 from primus_backend_megatron.host.draft import Draft
 from primus_core.experiment import Value
-from primus_core.plan import Layout, ModelShape
+from primus_core.plan import Layout, ModelSizes
 from primus_core.planning.datavocabulary import BYTE_VOCABULARY
 
 _FAST_EXPERTS: Mapping[str, Value] = {
@@ -82,11 +82,11 @@ def layout_of(draft: Draft) -> Layout:
     )
 
 
-def shape_of(draft: Draft) -> ModelShape:
+def shape_of(draft: Draft) -> ModelSizes:
     """The model with Megatron's own defaults filled in (`validate_args` of megatron-core 0.19)."""
     heads, ffn = draft.integer("num_attention_heads"), ffn_hidden_size(draft)
     experts = draft["num_experts"] or 0
-    return ModelShape(
+    return ModelSizes(
         layers=draft.integer("num_layers"),
         hidden=draft.integer("hidden_size"),
         ffn_hidden=ffn,

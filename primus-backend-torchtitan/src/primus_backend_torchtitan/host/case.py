@@ -13,7 +13,7 @@ from primus_backend_torchtitan.host.portable import RULES
 from primus_backend_torchtitan.host.schema import schema_for
 from primus_core.experiment import Module, Value
 from primus_core.outcome import Cause, Finding
-from primus_core.plan import Adjusted, Mapped, ModelShape, RunPlan, Translation
+from primus_core.plan import Adjusted, Mapped, ModelSizes, RunPlan, Translation
 
 TENSOR = "parallelism.tensor_parallel_degree"
 PIPELINE = "parallelism.pipeline_parallel_degree"
@@ -29,7 +29,7 @@ class Case:
 
     values: Mapping[str, Value]
     """Every parameter by its native path: TorchTitan's default, or what the translation sets."""
-    shape: ModelShape
+    shape: ModelSizes
     module: Module
     paths: Mapping[str, str]
     """The spelling in the experiment of the parameters that are set there."""

@@ -6,7 +6,7 @@ from primus_backend_torchtitan.architecture import DEFAULTS, ffn_hidden_size, si
 from primus_backend_torchtitan.host.draft import Draft
 from primus_backend_torchtitan.host.portable import RULES
 from primus_core.experiment import Value
-from primus_core.plan import Layout, ModelShape
+from primus_core.plan import Layout, ModelSizes
 from primus_core.planning.datavocabulary import BYTE_VOCABULARY
 
 _LOCAL_BATCH = "training.local_batch_size"
@@ -72,14 +72,14 @@ def _is_native(native: str, draft: Draft) -> bool:
     return wish is not None and wish.path not in RULES
 
 
-def shape_of(draft: Draft) -> ModelShape:
+def shape_of(draft: Draft) -> ModelSizes:
     """The model with what nobody set filled in."""
     model = model_of(draft)
     heads, hidden = size(model, "num_attention_heads"), size(model, "hidden_size")
     experts = size(model, "num_experts", 0)
     ffn = ffn_hidden_size(model)
     grouped = model["group_query_attention"] is not False and model["num_query_groups"] is not None
-    return ModelShape(
+    return ModelSizes(
         layers=size(model, "num_layers"),
         hidden=hidden,
         ffn_hidden=ffn,

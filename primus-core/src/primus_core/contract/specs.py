@@ -9,6 +9,7 @@ from primus_core.contract.markers import spec
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
+from primus_core.shape import ModelShape
 
 
 class Store(Protocol):
@@ -72,6 +73,10 @@ class HostSpec:
         Raise `primus_core.errors.ConfigError` (all problems together with `raise_all`) for a key that is
         unknown, a value of the wrong type, or a request that the library cannot honour.
         """
+
+    @spec(firstresult=True)
+    def model_shape(self, plan: RunPlan) -> ModelShape | None:
+        """Tell of the plan's model what `primus projection` computes parameters, memory and FLOPs from."""
 
     @spec(firstresult=True)
     def launch(self, job: Job) -> Submission | None:

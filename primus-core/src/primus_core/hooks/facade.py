@@ -16,6 +16,7 @@ from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.parameters import Schema
 from primus_core.parameters.foreign import ForeignKeys
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
+from primus_core.shape import ModelShape
 
 
 @frozen
@@ -75,6 +76,12 @@ class HostPlugins:
         find = self._registry.declared("primus.backends", "portable_keys")
         found = find() if callable(find) else {}
         return found if isinstance(found, Mapping) else {}
+
+    def model_shape(self, plan: RunPlan) -> ModelShape | None:
+        """The plan's model as projection reads it; None where the back end does not tell."""
+        if not self._registry.implementations("model_shape"):
+            return None
+        return self._registry.only("model_shape", ModelShape, plan=plan)
 
     def launch(self, job: Job) -> Submission:
         """What the launcher asks core to start. Starts nothing."""

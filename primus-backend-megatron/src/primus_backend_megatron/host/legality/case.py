@@ -12,7 +12,7 @@ from primus_backend_megatron.host.schema import schema_for
 from primus_core.experiment import Module, Value
 from primus_core.outcome import Finding, Severity
 from primus_core.parameters import Parameter
-from primus_core.plan import ModelShape, RunPlan, Translation
+from primus_core.plan import ModelSizes, RunPlan, Translation
 
 
 @frozen
@@ -38,7 +38,7 @@ class Case:
 
     values: Mapping[str, Value]
     """Every parameter of Megatron: its default, or what the translation sets."""
-    shape: ModelShape
+    shape: ModelSizes
     module: Module
     paths: Mapping[str, str]
     """The spelling in the experiment of the parameters that are set there."""

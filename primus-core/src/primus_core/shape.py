@@ -1,0 +1,188 @@
+"""A model as a back end would build and train it on the ranks of one layout: all that projection reads.
+
+Everything here is arithmetic on the experiment: no tensor exists. Blocks are told once and counted, so a model of a
+hundred layers on a hundred thousand ranks is as small as one of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import field, frozen
+
+DType = Literal["fp64", "fp32", "bf16", "fp16", "fp8", "int64", "int32", "int8", "bool"]
+
+DTYPE_BYTES: Mapping[DType, int] = {
+    "fp64": 8,
+    "fp32": 4,
+    "bf16": 2,
+    "fp16": 2,
+    "fp8": 1,
+    "int64": 8,
+    "int32": 4,
+    "int8": 1,
+    "bool": 1,
+}
+
+Group = Literal["tensor", "context", "pipeline", "data", "expert", "expert_tensor", "expert_data", "shard", "replicate"]
+"""A kind of process group. ``data`` and ``expert_data`` are the ranks that hold the same dense and expert weights
+(context parallel ranks among them); ``shard`` and ``replicate`` divide ``data`` where weights are fully sharded."""
+
+Scheme = Literal["replicated", "distributed_optimizer", "fully_sharded"]
+ScheduleName = Literal["none", "gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"]
+
+
+@frozen(kw_only=True)
+class Parameter:
+    """A tensor that the library allocates with the model, trained or a buffer."""
+
+    name: str
+    """Within its block: ``attention.linear_qkv.weight``."""
+    shape: tuple[int, ...]
+    """Of the whole tensor, padding included."""
+    dtype: DType
+    """Of the copy that the forward pass computes with."""
+    axes: tuple[Group | None, ...] = ()
+    """By dimension, the group that divides it (the last shares may be smaller or empty); shorter than the shape:
+    the other dimensions are whole."""
+    spread: Group | None = None
+    """Each rank of this group has a tensor of its own of this shape, such as one expert of many."""
+    expert: bool = False
+    """Its copies are on the ranks of ``expert_data`` and not of ``data``."""
+    shared: bool = False
+    """A copy of a parameter that another stage has, such as a tied output layer; not counted in the model's total."""
+    shard_dimension: int = 0
+    """The dimension that ``fully_sharded`` divides."""
+
+
+@frozen(kw_only=True)
+class Activation:
+    """The storage of one tensor that a micro batch makes on one rank."""
+
+    name: str
+    """Unique in its block. ``input`` is what the block before it made."""
+    bytes: int
+    gradient: int | None = None
+    """Bytes of its gradient; None: as many as it has itself; 0: it has none."""
+
+
+@frozen(kw_only=True)
+class Operator:
+    """One step of a block's forward pass, and the backward pass that autograd makes of it.
+
+    Forward: `makes` and `scratch` are allocated beside what lives; then `scratch` is freed, and each activation that no
+    later operator reads or holds and no operator keeps. Backward, in reverse order: the gradients of what it read, of
+    its weights and `backward_scratch` are allocated beside the gradients of what it made; then these, the scratch and
+    what it alone kept are freed. All bytes are of one micro batch on one rank.
+    """
+
+    name: str
+    component: str
+    """Of the model, for tables: ``attention``, ``mlp``, ``experts``, ``norm``, ``embedding``, ``head``, ``loss``."""
+    reads: tuple[str, ...] = ()
+    makes: tuple[Activation, ...] = ()
+    keeps: tuple[str, ...] = ()
+    """Activations, read or made, that stay until its backward has run."""
+    holds: tuple[str, ...] = ()
+    """Activations that the library's code still refers to while this runs."""
+    scratch: int = 0
+    backward_scratch: int = 0
+    weights: tuple[str, ...] = ()
+    """Parameters whose gradients its backward makes."""
+    flops: int = 0
+    """Of the forward pass, a multiplication and an addition counted as two, for one micro batch and all ranks that work
+    on it together (tensor, context and expert parallel); the backward has twice as many unless told otherwise."""
+    backward_flops: int | None = None
+    causal: bool = False
+    """`flops` counts whole attention, of which a causal mask needs half."""
+
+
+@frozen(kw_only=True)
+class Recomputed:
+    """A part of a block whose activations are not kept: it runs again in the backward pass from what it read."""
+
+    first: str
+    """Name of the first operator."""
+    last: str
+    keeps_output: bool = True
+    """False: the output is dropped too, once what follows has read it, and comes back with the rest."""
+
+
+@frozen(kw_only=True)
+class Block:
+    """One kind of part of the model: the embedding, a layer, the head with the loss."""
+
+    parameters: tuple[Parameter, ...] = ()
+    """In the order in which the library registers them."""
+    buffers: tuple[Parameter, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    recomputed: tuple[Recomputed, ...] = ()
+
+
+@frozen(kw_only=True)
+class Run:
+    """Blocks of one kind, one after the other."""
+
+    block: str
+    count: int = 1
+    recompute: int = 0
+    """Groups of so many blocks keep their input alone and run again in the backward pass; 0: none."""
+
+
+@frozen(kw_only=True)
+class Sharding:
+    """Who holds weights, gradients and the optimizer's state, and in which form."""
+
+    scheme: Scheme
+    gradient: DType
+    """Of the gradients that are accumulated and reduced."""
+    main: DType | None
+    """Of the optimizer's own copy of the weights; None: it works on the weights themselves."""
+    moments: tuple[DType, ...]
+    """Of the optimizer's state, each as large as the weights."""
+    bucket: int | None = None
+    """Elements of a bucket of ``replicated`` and ``distributed_optimizer``; None: one bucket."""
+    reshard_after_forward: bool = True
+    """With ``fully_sharded``: gathered weights are freed between forward and backward."""
+
+
+@frozen(kw_only=True)
+class Schedule:
+    """In which order the micro batches of an optimizer step run forward and backward."""
+
+    name: ScheduleName
+    micro_batches: int
+    boundary: int = 0
+    """Bytes of what one stage sends to the next for a micro batch."""
+
+
+@frozen(kw_only=True)
+class ModelShape:
+    """A model on the ranks of one layout.
+
+    Attributes:
+        groups: sizes of the process groups; one that is absent has one rank.
+        blocks: by kind.
+        stages: by pipeline rank, by chunk of it (virtual stages), the blocks in order.
+        tokens: of one micro batch of one sequence-owning replica: micro batch size x sequence length.
+        samples: of one optimizer step over all ranks.
+        sequence: tokens of a sample.
+        table: how the operators are computed: ``local`` one by one, or ``fused``.
+    """
+
+    groups: Mapping[Group, int]
+    blocks: Mapping[str, Block]
+    stages: tuple[tuple[tuple[Run, ...], ...], ...]
+    sharding: Sharding
+    schedule: Schedule
+    tokens: int
+    samples: int
+    sequence: int
+    table: Literal["local", "fused"] = "local"
+    notes: tuple[str, ...] = field(default=())
+    """Assumptions, a sentence each, that a reader of the figures must know."""
+
+    def group(self, name: Group | None) -> int:
+        """Number of ranks of a group; 1 for none."""
+        return self.groups.get(name, 1) if name else 1
