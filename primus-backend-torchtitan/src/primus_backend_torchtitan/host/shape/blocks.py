@@ -1,0 +1,55 @@
+"""The kinds of parts that the model is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from primus_backend_torchtitan.architecture import ffn_hidden_size, layers_with_experts, size
+from primus_backend_torchtitan.host.case import Case
+from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
+from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
+from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
+from primus_backend_torchtitan.host.shape.groups import Groups
+from primus_backend_torchtitan.host.shape.tensors import DTYPES
+from primus_core.shape import Block, Parameter
+
+EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_layer", "head", "norm", "output"
+"""Names of blocks. The head is norm and output together; these are blocks where the stages' own list parts them."""
+
+
+def blocks_of(case: Case, groups: Groups) -> Mapping[str, Block]:
+    """Every kind that some stage may have."""
+    model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
+    norm, output = norm_of("norm", model, dtype), output_of(model, dtype)
+    kinds = sorted(set(layers_with_experts(model)))
+    return {
+        EMBEDDING: Block(parameters=embedding_of(model, dtype)),
+        **{EXPERTS if experts else DENSE: _layer(case, groups, experts) for experts in kinds},
+        HEAD: Block(parameters=(norm, *output)),
+        NORM: Block(parameters=(norm,)),
+        OUTPUT: Block(parameters=output),
+    }
+
+
+def _layer(case: Case, groups: Groups, experts: bool) -> Block:
+    """A layer, with the order of TorchTitan's own modules."""
+    model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
+    everyone = case.values["parallelism.spmd_backend"] != "partial_dtensor"
+    hidden = size(model, "hidden_size")
+    return Block(
+        parameters=(
+            *attention_of(model, dtype),
+            *(
+                experts_of(model, groups, dtype, everyone)
+                if experts
+                else feed_forward_of("feed_forward", hidden, ffn_hidden_size(model), dtype)
+            ),
+            norm_of("attention_norm", model, dtype),
+            norm_of("ffn_norm", model, dtype),
+        ),
+        buffers=_buffers(case, experts),
+    )
+
+
+def _buffers(case: Case, experts: bool) -> tuple[Parameter, ...]:
+    return (rotation_of(case.model, case.shape.sequence), *(expert_buffers(case.model) if experts else ()))

@@ -1,0 +1,25 @@
+"""What a reader of the figures must know of this plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from primus_backend_torchtitan.host.case import PIPELINE, Case
+
+
+def notes_of(case: Case) -> tuple[str, ...]:
+    """A sentence for each choice that these figures leave out."""
+    return tuple(_notes(case))
+
+
+def _notes(case: Case) -> Iterator[str]:
+    if case.values["compile.enable"] is True:
+        yield "The model is compiled, which saves activations that are counted here."
+    if case.values["model.converters"]:
+        yield "Weights and activations are counted in the format of training, not in that of converters."
+    if case.values["training.enable_cpu_offload"] is True:
+        yield "Weights, gradients and the optimizer's state are kept in the host's memory, and counted here."
+    if case.size(PIPELINE) > 1 and case.values["parallelism.pipeline_parallel_schedule_csv"]:
+        yield "The schedule is read from a file, and counted as the one that is named beside it."
+    if case.values["optimizer.param_groups"]:
+        yield "Every parameter group is counted with the two moments of Adam."
