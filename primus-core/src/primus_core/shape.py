@@ -136,9 +136,10 @@ class Sharding:
 
     scheme: Scheme
     gradient: DType
-    """Of the gradients that are accumulated and reduced."""
+    """Of the gradients that are accumulated and reduced; with ``fully_sharded`` while they are reduced."""
     main: DType | None
-    """Of the optimizer's own copy of the weights; None: it works on the weights themselves."""
+    """Of the optimizer's own copy of the weights; None: it works on the weights themselves. With ``fully_sharded`` it
+    is the format of the shards and of their gradients, and `Parameter.dtype` that of the weights that are gathered."""
     moments: tuple[DType, ...]
     """Of the optimizer's state, each as large as the weights."""
     bucket: int | None = None
