@@ -55,6 +55,17 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         "context",
         ["no way zigzag", "headtail, ptrr or null"],
     ),
+    "shards of experts": (
+        {**MOE},
+        12,
+        "expert-shards",
+        [
+            "8 experts are fewer",
+            "12 ranks cannot divide 64 features",
+            f"set {REPLICATE} to 3, or start",
+            "num_experts: 8",
+        ],
+    ),
     "stages": ({PIPELINE: 8}, 8, "stages", ["2 layers in 8 stages", "1F1B, which has one stage", f"{PIPELINE} to 3"]),
     "stages of a loop": (
         {PIPELINE: 4, SCHEDULE: "Interleaved1F1B", "micro_batch_size": 1},

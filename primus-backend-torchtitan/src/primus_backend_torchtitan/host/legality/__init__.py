@@ -12,6 +12,7 @@ from primus_backend_torchtitan.host.legality.pipeline import check_pipeline
 from primus_backend_torchtitan.host.legality.ranks import check_ranks
 from primus_backend_torchtitan.host.legality.recompute import check_recompute
 from primus_backend_torchtitan.host.legality.sequence import check_sequence
+from primus_backend_torchtitan.host.legality.shards import check_shards
 from primus_backend_torchtitan.host.legality.tensor import check_tensor
 from primus_backend_torchtitan.host.legality.weights import check_weights
 from primus_core.outcome import Finding
@@ -25,6 +26,7 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_latent,
     check_mixture,
     check_experts,
+    check_shards,
     check_ranks,
     check_recompute,
     check_weights,

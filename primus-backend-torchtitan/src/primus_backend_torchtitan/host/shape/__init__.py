@@ -29,7 +29,7 @@ def shape_of(case: Case) -> ModelShape:
     sequence = case.shape.sequence
     return ModelShape(
         groups=groups,
-        blocks=blocks_of(case, groups),
+        blocks=blocks_of(case),
         stages=stages_of(case),
         sharding=sharding_of(case),
         schedule=schedule_of_step(case, groups),

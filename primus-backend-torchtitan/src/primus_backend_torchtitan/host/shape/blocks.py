@@ -9,7 +9,6 @@ from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
-from primus_backend_torchtitan.host.shape.groups import Groups
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.shape import Block, Parameter
 
@@ -17,30 +16,29 @@ EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_la
 """Names of blocks. The head is norm and output together; these are blocks where the stages' own list parts them."""
 
 
-def blocks_of(case: Case, groups: Groups) -> Mapping[str, Block]:
+def blocks_of(case: Case) -> Mapping[str, Block]:
     """Every kind that some stage may have."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norm, output = norm_of("norm", model, dtype), output_of(model, dtype)
     kinds = sorted(set(layers_with_experts(model)))
     return {
         EMBEDDING: Block(parameters=embedding_of(model, dtype)),
-        **{EXPERTS if experts else DENSE: _layer(case, groups, experts) for experts in kinds},
+        **{EXPERTS if experts else DENSE: _layer(case, experts) for experts in kinds},
         HEAD: Block(parameters=(norm, *output)),
         NORM: Block(parameters=(norm,)),
         OUTPUT: Block(parameters=output),
     }
 
 
-def _layer(case: Case, groups: Groups, experts: bool) -> Block:
+def _layer(case: Case, experts: bool) -> Block:
     """A layer, with the order of TorchTitan's own modules."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
-    everyone = case.values["parallelism.spmd_backend"] != "partial_dtensor"
     hidden = size(model, "hidden_size")
     return Block(
         parameters=(
             *attention_of(model, dtype),
             *(
-                experts_of(model, groups, dtype, everyone)
+                experts_of(case, model, dtype)
                 if experts
                 else feed_forward_of("feed_forward", hidden, ffn_hidden_size(model), dtype)
             ),

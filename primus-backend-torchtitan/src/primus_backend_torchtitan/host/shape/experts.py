@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from primus_backend_torchtitan.architecture import ffn_hidden_size, size
 from primus_backend_torchtitan.flops import Model
+from primus_backend_torchtitan.host.case import EXPERT, Case
 from primus_backend_torchtitan.host.shape.dense import feed_forward_of
-from primus_backend_torchtitan.host.shape.groups import Groups
 from primus_backend_torchtitan.host.shape.tensors import whole
+from primus_backend_torchtitan.host.shards import cuts_features
 from primus_core.shape import DType, Group, Parameter
 
 _NAME = "moe"
 
 
-def experts_of(model: Model, groups: Groups, dtype: DType, everyone: bool) -> tuple[Parameter, ...]:
-    """Those that tokens are routed to, the router, and the one that every token uses.
-
-    Args:
-        everyone: the mesh that shards weights has an axis for tensor parallel ranks, which TorchTitan counts when it
-            compares experts with shards.
-    """
+def experts_of(case: Case, model: Model, dtype: DType) -> tuple[Parameter, ...]:
+    """Those that tokens are routed to, the router, and the one that every token uses."""
     hidden, count = size(model, "hidden_size"), size(model, "num_experts")
     shared = size(model, "moe_shared_expert_intermediate_size", 0)
     return (
-        *_routed(model, groups, dtype, everyone),
+        *_routed(case, model, dtype),
         whole(f"{_NAME}.router.gate.weight", (count, hidden), dtype),
         *(feed_forward_of(f"{_NAME}.shared_experts", hidden, shared, dtype) if shared else ()),
     )
@@ -37,14 +33,13 @@ def expert_buffers(model: Model) -> tuple[Parameter, ...]:
     return tuple(whole(f"{_NAME}.{name}", (count,), "fp32") for name in named)
 
 
-def _routed(model: Model, groups: Groups, dtype: DType, everyone: bool) -> tuple[Parameter, ...]:
+def _routed(case: Case, model: Model, dtype: DType) -> tuple[Parameter, ...]:
     """Whole experts on each expert parallel rank; without any, slices of all experts on each tensor parallel one."""
     hidden, count = size(model, "hidden_size"), size(model, "num_experts")
     inner = size(model, "moe_ffn_hidden_size", ffn_hidden_size(model))
-    apart = groups["expert"] > 1
+    apart = case.size(EXPERT) > 1
     wide: tuple[Group | None, ...] = ("expert",) if apart else (None, "tensor")
     narrow: tuple[Group | None, ...] = ("expert",) if apart else (None, None, "tensor")
-    dimension = int(_shards(groups, everyone) > count)
     return tuple(
         Parameter(
             name=f"{_NAME}.routed_experts.inner_experts.{name}",
@@ -52,14 +47,7 @@ def _routed(model: Model, groups: Groups, dtype: DType, everyone: bool) -> tuple
             dtype=dtype,
             axes=narrow if name == "w2_EDF" else wide,
             expert=apart,
-            shard_dimension=dimension,
+            shard_dimension=int(cuts_features(case)),
         )
         for name in ("w1_EFD", "w2_EDF", "w3_EFD")
     )
-
-
-def _shards(groups: Groups, everyone: bool) -> int:
-    """What TorchTitan compares the number of experts with, to divide features instead where experts are fewer."""
-    if groups["expert"] > 1:
-        return groups["expert_data"] // groups["replicate"] * groups["expert"]
-    return groups["data"] * (groups["tensor"] if everyone else 1)
