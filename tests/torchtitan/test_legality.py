@@ -66,6 +66,12 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
             "num_experts: 8",
         ],
     ),
+    "a last stage without layers": (
+        {**LONG, PIPELINE: 2, "num_layers": 1, "seq_length": 256},
+        4,
+        "stages",
+        ["the last stage has none", f"{PIPELINE} to 1", "last_stage_less_layers: 0", f"{CONTEXT}: 2 (exp.yaml:"],
+    ),
     "stages": ({PIPELINE: 8}, 8, "stages", ["2 layers in 8 stages", "1F1B, which has one stage", f"{PIPELINE} to 3"]),
     "stages of a loop": (
         {PIPELINE: 4, SCHEDULE: "Interleaved1F1B", "micro_batch_size": 1},

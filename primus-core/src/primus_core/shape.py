@@ -51,7 +51,8 @@ class Parameter:
     expert: bool = False
     """Its copies are on the ranks of ``expert_data`` and not of ``data``."""
     shared: bool = False
-    """A copy of a parameter that another stage has, such as a tied output layer; not counted in the model's total."""
+    """A copy of a parameter that another block has, such as a tied output layer; not counted in the model's total.
+    With ``fully_sharded`` both are one tensor, which is gathered and reduced twice."""
     shard_dimension: int = 0
     """The dimension that ``fully_sharded`` divides."""
 

@@ -90,15 +90,14 @@ def _block(block: Block, shape: ModelShape, place: Place) -> Static:
 
 
 def _parameter(parameter: Parameter, shape: ModelShape, place: Place) -> Static:
+    """A copy has a place of its own in what is gathered and reduced only."""
     sharding, shard = shape.sharding, shard_of(parameter, shape, place)
     kept = sharding.main or parameter.dtype
-    own = size_of(shard.own, kept)
-    return Static(
-        weights=own,
-        gradients=own,
-        moments=sum(size_of(shard.own, moment) for moment in sharding.moments),
-        padding=2 * (size_of(shard.stored, kept) - own),
-    )
+    own, padding = size_of(shard.own, kept), size_of(shard.stored, kept) - size_of(shard.own, kept)
+    if parameter.shared:
+        return Static(gradients=own, padding=padding)
+    state = sum(size_of(shard.own, moment) for moment in sharding.moments)
+    return Static(weights=own, gradients=own, moments=state, padding=2 * padding)
 
 
 def _gathered(parameter: Parameter, shape: ModelShape, place: Place) -> Gathering:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from primus_backend_torchtitan.host.case import PIPELINE, Case
+from primus_backend_torchtitan.host.case import CONTEXT, PIPELINE, Case
 from primus_backend_torchtitan.host.schedules import NAMES, Schedule, schedule_of
 from primus_core.outcome import Finding
 from primus_core.parameters import nearest
@@ -78,6 +78,10 @@ class _Cut:
             return -(-self.units // per_stage)
         return ranks * self.schedule.least_stages
 
+    def last(self, ranks: int) -> int:
+        """Layers of the last stage."""
+        return self.units // self.stages(ranks) - self.case.size(_LAST, 0)
+
     def fits(self, ranks: int) -> bool:
         """As many stages on every rank as the schedule needs, none of them less than what its end counts for.
 
@@ -99,6 +103,7 @@ class _Cut:
 def _stages(case: Case, schedule: Schedule) -> Iterator[Finding]:
     cut, ranks = _Cut(case, schedule), case.size(PIPELINE)
     if cut.fits(ranks):
+        yield from _last_layers(case, cut, ranks)
         yield from _micro_batches(case, schedule, cut.stages(ranks))
         return
     sizes = nearest_sizes(ranks, cut.units, cut.fits)
@@ -110,6 +115,19 @@ def _stages(case: Case, schedule: Schedule) -> Iterator[Finding]:
         f"{ranks} ranks",
         (_LAYERS, PIPELINE, _SCHEDULE, _PER_STAGE, _FIRST, _LAST),
         f"set {case.name(PIPELINE)} to {sizes}, or choose another number of layers",
+    )
+
+
+def _last_layers(case: Case, cut: _Cut, ranks: int) -> Iterator[Finding]:
+    """TorchTitan looks for attention in every stage that shares sequences."""
+    if case.size(CONTEXT) == 1 or cut.last(ranks):
+        return
+    sizes = nearest_sizes(ranks, cut.units, lambda size: cut.fits(size) and (size == 1 or cut.last(size) > 0))
+    yield case.error(
+        "stages",
+        "context parallel ranks need a layer in every stage, and the last stage has none",
+        (CONTEXT, PIPELINE, _LAYERS, _SCHEDULE, _PER_STAGE, _LAST),
+        f"set {case.name(PIPELINE)} to {sizes}, or {case.name(_LAST)}: 0",
     )
 
 

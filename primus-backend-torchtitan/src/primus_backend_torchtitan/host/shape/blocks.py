@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from primus_backend_torchtitan.architecture import ffn_hidden_size, layers_with_experts, size
+from primus_backend_torchtitan.flops import Model
 from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
-from primus_core.shape import Block, Parameter
+from primus_core.shape import Block, DType, Parameter
 
 EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_layer", "head", "norm", "output"
 """Names of blocks. The head is norm and output together; these are blocks where the stages' own list parts them."""
@@ -19,7 +20,7 @@ EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_la
 def blocks_of(case: Case) -> Mapping[str, Block]:
     """Every kind that some stage may have."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
-    norm, output = norm_of("norm", model, dtype), output_of(model, dtype)
+    norm, output = norm_of("norm", model, dtype), output_of(case, model, dtype)
     kinds = sorted(set(layers_with_experts(model)))
     return {
         EMBEDDING: Block(parameters=embedding_of(model, dtype)),
@@ -31,22 +32,16 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
 
 
 def _layer(case: Case, experts: bool) -> Block:
-    """A layer, with the order of TorchTitan's own modules."""
+    """A layer, in the order of TorchTitan's own modules: latent attention has the norms before what follows it."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
-    hidden = size(model, "hidden_size")
-    return Block(
-        parameters=(
-            *attention_of(model, dtype),
-            *(
-                experts_of(case, model, dtype)
-                if experts
-                else feed_forward_of("feed_forward", hidden, ffn_hidden_size(model), dtype)
-            ),
-            norm_of("attention_norm", model, dtype),
-            norm_of("ffn_norm", model, dtype),
-        ),
-        buffers=_buffers(case, experts),
-    )
+    norms = (norm_of("attention_norm", model, dtype), norm_of("ffn_norm", model, dtype))
+    inner = experts_of(case, model, dtype) if experts else _feed_forward(model, dtype)
+    rest = (*norms, *inner) if model["multi_latent_attention"] else (*inner, *norms)
+    return Block(parameters=(*attention_of(model, dtype), *rest), buffers=_buffers(case, experts))
+
+
+def _feed_forward(model: Model, dtype: DType) -> tuple[Parameter, ...]:
+    return feed_forward_of("feed_forward", size(model, "hidden_size"), ffn_hidden_size(model), dtype)
 
 
 def _buffers(case: Case, experts: bool) -> tuple[Parameter, ...]:

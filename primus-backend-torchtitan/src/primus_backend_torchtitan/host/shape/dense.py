@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_torchtitan.architecture import size
 from primus_backend_torchtitan.flops import Model
+from primus_backend_torchtitan.host.case import TENSOR, Case
 from primus_backend_torchtitan.host.shape.tensors import columns, rows, whole
 from primus_core.shape import DType, Parameter
 
@@ -27,8 +30,14 @@ def norm_of(name: str, model: Model, dtype: DType) -> Parameter:
     return whole(f"{name}.weight", (size(model, "hidden_size"),), dtype)
 
 
-def output_of(model: Model, dtype: DType) -> tuple[Parameter, ...]:
-    """Logits; none of its own where the embedding's weights are used, which is on the same rank."""
-    if not model["untie_embeddings_and_output_weights"]:
-        return ()
-    return columns("lm_head", size(model, "hidden_size"), size(model, "padded_vocab_size"), dtype)
+def output_of(case: Case, model: Model, dtype: DType) -> tuple[Parameter, ...]:
+    """Logits.
+
+    Where the embedding's weights are used there are none of its own. But once TorchTitan has divided both modules, FSDP
+    takes the one tensor for two, which share shards and are gathered and reduced apart.
+    """
+    output = columns("lm_head", size(model, "hidden_size"), size(model, "padded_vocab_size"), dtype)
+    if model["untie_embeddings_and_output_weights"]:
+        return output
+    divided = case.size(TENSOR) > 1 or case.values["parallelism.spmd_backend"] != "partial_dtensor"
+    return tuple(evolve(weight, shared=True) for weight in output) if divided else ()

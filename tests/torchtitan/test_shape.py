@@ -1,0 +1,47 @@
+"""The shape that projection reads has the tensors that TorchTitan makes, to the byte, on any rank of any layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.torchtitan.ranks import Ranks
+from tests.torchtitan.truth.comparing import Case, differences, shape_of
+from tests.torchtitan.truth.layouts import LAYOUTS, first_plan, plans_of
+from tests.torchtitan.truth.models import SMALL, presets, shallow
+
+ENTRY = "tests.torchtitan.truth.entry:measure"
+
+
+def check(titan_ranks: Ranks, folder: Path, cases: list[Case]) -> None:
+    """All figures of all cases are the same."""
+    prepared = {"truth": {"cases": [case.asked() for case in cases]}}
+    found = titan_ranks.run(folder, world=1, entry=ENTRY, prepared=prepared).check().result()
+    assert [line for case, rows in zip(cases, found, strict=True) for line in differences(case, rows)] == []
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_small_models_in_every_layout(model: str, titan_ranks: Ranks, tmp_path: Path) -> None:
+    """Weights on one rank of each layout; in some the optimizer's state, and what FSDP gathers and reduces."""
+    whole = (layout for layout in LAYOUTS if layout.staged)
+    alone = (layout for layout in LAYOUTS if not layout.staged)
+    plans = [*plans_of(SMALL[model], whole), *plans_of(shallow(SMALL[model]), alone)]
+    assert len(plans) >= (8 if model == "tied" else 18)
+    cases = []
+    for number, (layout, plan) in enumerate(plans):
+        works, rank = number % (3 if model == "tied" else 6) == 2, number * 5 % layout.ranks
+        cases.append(Case(name=layout.name, plan=plan, shape=shape_of(plan), ranks=(rank,), works=works))
+    check(titan_ranks, tmp_path, cases)
+
+
+def test_every_preset_in_some_layout(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """A few layers of each preset that TorchTitan can build; `make accuracy` compares whole models in more layouts."""
+    cases = []
+    for number, (name, params) in enumerate(presets()):
+        if chosen := first_plan(shallow(params), number):
+            layout, plan = chosen
+            last = layout.ranks - 1
+            cases.append(Case(name=f"{name}, {layout.name}", plan=plan, shape=shape_of(plan), ranks=(last,)))
+    assert len(cases) >= 40
+    check(titan_ranks, tmp_path, cases)
