@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.torchtitan.experiments import plan_of
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.comparing import Case, differences, shape_of
-from tests.torchtitan.truth.layouts import LAYOUTS, first_plan, plans_of
+from tests.torchtitan.truth.layouts import LAYOUTS, TP, Layout, first_plan, plans_of, trained
 from tests.torchtitan.truth.models import SMALL, presets, shallow
 
 ENTRY = "tests.torchtitan.truth.entry:measure"
@@ -45,3 +46,21 @@ def test_every_preset_in_some_layout(titan_ranks: Ranks, tmp_path: Path) -> None
             cases.append(Case(name=f"{name}, {layout.name}", plan=plan, shape=shape_of(plan), ranks=(last,)))
     assert len(cases) >= 40
     check(titan_ranks, tmp_path, cases)
+
+
+def test_local_types_need_a_newer_torch(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """TorchTitan's own default, which the translation replaces on every accelerator, fails before a tensor exists."""
+    layout, plan = next(plans_of(shallow(SMALL["mixture"]), [Layout(8, {TP: 2})]))
+    case = Case(name=layout.name, plan=plan, shape=shape_of(plan), ranks=(0,)).asked()
+    case["native"]["parallelism.spmd_backend"] = "spmd_types"
+    run = titan_ranks.run(tmp_path, world=1, entry=ENTRY, prepared={"truth": {"cases": [case]}})
+    assert "must be DTensors on the full SPMD mesh" in run.error()["text"]
+
+
+def test_whole_meshes_have_the_same_shards(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """`full_dtensor`, which a GPU may be asked for, compares experts with more ranks and unties the output always."""
+    for model, layout in (("tied", Layout(8, {})), ("mixture", Layout(6, {TP: 2, "num_experts": 5}))):
+        wanted = {**shallow(SMALL[model]), **trained(layout), "parallelism.spmd_backend": "full_dtensor"}
+        plan = plan_of({**wanted, "hidden_size": 48, "moe_ffn_hidden_size": 24}, ranks=layout.ranks, accelerator="cuda")
+        case = Case(name=model, plan=plan, shape=shape_of(plan), ranks=(1,), works=True)
+        check(titan_ranks, tmp_path / model, [case])

@@ -20,7 +20,7 @@ class _Rule:
 
 
 CPU = (
-    _Rule("parallelism.spmd_backend", "partial_dtensor", "the local SPMD types need CUDA; DTensor computes the same"),
+    _Rule("parallelism.spmd_backend", "partial_dtensor", "the only way that is tried on a CPU; it computes the same"),
     _Rule("training.disable_cuda_graphs", True, "there are no CUDA graphs on a CPU; the operations are the same"),
     _Rule("optimizer.implementation", "foreach", "the fused kernels are for CUDA; AdamW is the same", ("fused",)),
     _Rule("model.attention", "flex", "this attention needs CUDA; flex computes the same", ("flex_flash", "varlen")),
@@ -33,7 +33,15 @@ CPU = (
     _Rule("dataloader.pin_memory", False, "there is no device to copy to", (True,)),
 )
 
-EVERYWHERE = (_Rule("metrics.disable_color_printing", True, "its lines are records in a log file"),)
+EVERYWHERE = (
+    _Rule("metrics.disable_color_printing", True, "its lines are records in a log file"),
+    _Rule(
+        "parallelism.spmd_backend",
+        "partial_dtensor",
+        "FSDP of torch 2.13 cannot shard what has the local SPMD types; DTensor computes the same",
+        ("spmd_types",),
+    ),
+)
 
 _IMPOSSIBLE: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ("optimizer.implementation", ("fused_opt_states_bf16",), "its kernel is for CUDA"),
