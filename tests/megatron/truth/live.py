@@ -1,0 +1,64 @@
+"""How many bytes of tensors live at a time, whether they are real, fake or on the meta device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+Watch = Callable[[str, int, int], None]
+
+
+class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
+    """Counts each storage from the operation that makes it until Python and autograd have let go of it.
+
+    Args:
+        watch: called with the name of each operation, the bytes that live after it and the most during it.
+    """
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        super().__init__()
+        self.current = self.peak = 0
+        self.at = ""
+        """The operation after which the most lived."""
+        self._sizes: dict[int, int] = {}
+        self._alive: dict[int, Any] = {}
+        self._watch = watch
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.see(leaf.untyped_storage())
+        if self.current > self.peak:
+            self.peak, self.at = self.current, str(func)
+        if self._watch:
+            self._watch(str(func), self.current, self.peak)
+        return result
+
+    def see(self, storage: Any) -> None:
+        """Count a storage, or its new size."""
+        key = id(storage)
+        known = self._alive.get(key)
+        if known is None or known() is not storage:
+            self._alive[key] = weakref.ref(storage, lambda _: self._gone(key))
+            self._sizes[key] = 0
+        self.current += storage.nbytes() - self._sizes[key]
+        self._sizes[key] = storage.nbytes()
+
+    def restart(self) -> int:
+        """Forget the peak so far; the bytes that live now."""
+        self.peak, self.at = self.current, ""
+        return self.current
+
+    def largest(self, count: int = 20) -> list[int]:
+        """Sizes of the largest storages that live."""
+        return sorted(self._sizes.values(), reverse=True)[:count]
+
+    def _gone(self, key: int) -> None:
+        self.current -= self._sizes.pop(key, 0)
+        self._alive.pop(key, None)

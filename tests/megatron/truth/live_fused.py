@@ -1,0 +1,100 @@
+"""Stand-ins, for tensors without values, that keep for the backward pass what fused kernels keep."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+
+class FlashAttention(torch.autograd.Function):
+    """Keeps queries, keys, values, its output and one number for each row of the attention matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Any, key: Any, value: Any) -> Any:
+        batch, heads, length, _ = query.shape
+        output = query.new_empty(length, batch, heads, value.shape[-1]).permute(1, 2, 0, 3)
+        sums = query.new_empty((batch, heads, length), dtype=torch.float32)
+        ctx.save_for_backward(query, key, value, output, sums)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return tuple(torch.empty_like(tensor) for tensor in ctx.saved_tensors[:3])
+
+
+class Norm(torch.autograd.Function):
+    """Keeps its input and one number for each token."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Any, weight: Any) -> Any:
+        scale = source.new_empty((*source.shape[:-1], 1), dtype=torch.float32)
+        ctx.save_for_backward(source, weight, scale)
+        return torch.empty_like(source)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        source, weight, _ = ctx.saved_tensors
+        return torch.empty_like(source), torch.empty_like(weight)
+
+
+class Elementwise(torch.autograd.Function):
+    """Keeps its input alone."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Any, width: int) -> Any:
+        ctx.save_for_backward(source)
+        return source.new_empty((*source.shape[:-1], width))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (source,) = ctx.saved_tensors
+        return torch.empty_like(source), None
+
+
+class Rotation(torch.autograd.Function):
+    """Keeps the angles, which all layers share."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Any) -> Any:
+        return torch.empty_like(source, memory_format=torch.contiguous_format)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return torch.empty_like(gradients[0])
+
+
+def _attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
+    return FlashAttention.apply(query, key, value)
+
+
+def _norm(self: Any, source: Any) -> Any:
+    return Norm.apply(source, self.weight)
+
+
+def _gated(source: Any, bias: Any, *options: Any) -> Any:
+    return Elementwise.apply(source, source.shape[-1] // 2)
+
+
+def _rotated(source: Any, *args: Any, **options: Any) -> Any:
+    return Rotation.apply(source)
+
+
+@contextlib.contextmanager
+def fused() -> Iterator[None]:
+    """Attention, norms, gated activation and rotary positions in one kernel each."""
+    from megatron.core.transformer import attention as layer
+    from megatron.core.transformer import mlp
+
+    from primus_backend_megatron.rank.patches import attention
+
+    with (
+        mock.patch.object(attention, "scaled_dot_product_attention", _attention),
+        mock.patch.object(torch.nn.RMSNorm, "forward", _norm),
+        mock.patch.object(mlp, "bias_swiglu_impl", _gated),
+        mock.patch.object(layer, "apply_rotary_pos_emb", _rotated),
+    ):
+        yield
