@@ -140,8 +140,16 @@ def test_a_run_that_goes_on(rundir: RunDir, capsys: pytest.CaptureFixture[str]) 
         assert "running" not in shown(capsys, rundir.path)
 
 
+def test_a_run_that_nobody_has_started(rundir: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan alone is a run to come, as `primus status` says."""
+    for command in ("report", "status"):
+        assert main([command, str(rundir.path)]) == 0
+        assert "status      planned, and nothing has started it yet" in capsys.readouterr().out
+
+
 def test_a_run_that_nobody_watches_any_more(rundir: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     """Where `primus run` is gone without a report, what the ranks left is told, and that it is all there is."""
+    write_atomic(rundir.submission / "host-0.log", "")
     assert "lost        nothing runs it any more, and no rank left a report" in shown(capsys, rundir.path)
     ranks(rundir, 1)
     text = shown(capsys, rundir.path)

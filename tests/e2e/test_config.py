@@ -120,6 +120,25 @@ def test_show_settles_what_the_shell_spelled(
     assert config("show", "again.yaml").out == shown
 
 
+def test_the_launchers_of_the_users_home_count(
+    config: Config, experiment: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """~/.primus.yaml is shown where the experiment leaves an option open, and what is wrong in it is told."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = tmp_path / ".primus.yaml"
+    own.write_text("slurm: {partition: gpu, time: 1:00}\nmain: {debug: false}\n")
+    path = experiment(top="slurm: {partition: mine}\n")
+    shown = config("show", path, "--origins").out
+    assert f"# {own}:1 (default)" in next(line for line in shown.splitlines() if "1:00" in line), shown
+    assert "partition: mine" in shown
+    assert config("validate", path).code == 0
+    own.write_text("direct: {numa: 7}\nslurm: {time: 1:00}\n")
+    wrong = config("validate", path)
+    assert wrong.code == 2
+    assert f"{own}:1" in wrong.out
+    assert "numa" in wrong.out
+
+
 def test_show_needs_no_back_end(config: Config, experiment: Callable[..., str], tmp_path: Path) -> None:
     """An experiment whose back end is not installed is resolved and shown; so is one of several modules."""
     name = experiment()

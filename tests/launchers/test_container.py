@@ -26,6 +26,7 @@ from primus_launchers.container.node import Caller, chosen_gpus, render_devices
 from primus_launchers.container.parsing import parse
 from primus_launchers.container.request import Request, to_argv
 from primus_launchers.container.tables import Needs, needs_of, variables
+from primus_launchers.faulttable import Fault
 
 RUN = "/w/exp/runs/r"
 PLAN = f"{RUN}/plan.json"
@@ -366,7 +367,7 @@ def test_the_tables_are_whole() -> None:
 
 
 @pytest.mark.parametrize("fault", faults.known_faults(), ids=lambda fault: fault.id)
-def test_each_known_fault_is_told_by_its_own_row(fault: faults.Fault) -> None:
+def test_each_known_fault_is_told_by_its_own_row(fault: Fault) -> None:
     """The sample of a row is what an engine said, and leads to that row alone."""
     error = faults.unstarted(asking(), "docker", "c", 125, ["Run 'docker run --help' for more", fault.sample])
     words = {"image": "i", "engine": "docker", "python": "python3", "name": "c"}

@@ -14,6 +14,7 @@ from primus_core.experiment import Value
 from primus_core.outcome import Where
 from primus_core.plan import Job, RunPlan, Target, Task
 from primus_launchers import slurm
+from primus_launchers.faulttable import Fault
 from primus_launchers.slurm import binding, checks, faults
 from primus_launchers.slurm.frames import Joiner, Line, encode
 from primus_launchers.slurm.nodelist import expand
@@ -185,7 +186,7 @@ def test_words_of_slurm_pass_between_the_lines_of_nodes() -> None:
 
 
 @pytest.mark.parametrize("fault", faults.known_faults(), ids=lambda fault: fault.id)
-def test_what_slurm_says_is_told_with_a_remedy(fault: faults.Fault) -> None:
+def test_what_slurm_says_is_told_with_a_remedy(fault: Fault) -> None:
     """Each known fault is found in what Slurm says of it, and no earlier row takes it for another."""
     error = faults.unstarted(1, ["srun: job 7 queued and waiting for resources", fault.sample])
     assert (error.what, error.remedy, error.exit_code) == (fault.what, fault.remedy, fault.exit_code)

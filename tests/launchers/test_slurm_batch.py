@@ -41,12 +41,28 @@ def test_a_submission_says_how_its_job_is_found() -> None:
     assert submission.cancel_argv == ("scancel", "{handle}")
 
 
-@pytest.mark.parametrize("given", ["--output=o", "--job-name=j", "--open-mode=truncate"])
+@pytest.mark.parametrize("given", ["--output=/o", "--job-name=j", "--open-mode=truncate"])
 def test_what_the_user_sets_is_not_doubled(given: str) -> None:
     """A default of Primus goes where the user has a value of their own."""
     name = given.partition("=")[0]
     (process,) = batch_submission(JOB, [given]).processes
     assert [word for word in process.argv if word.startswith(name)] == [given]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["--output=logs/%j.out"], ["--output=/home/50%%/logs/%j.out"]),
+        (["--error=e", "--input=/i"], ["--error=/home/50%%/e", "--input=/i"]),
+        (["--chdir=sub", "--output=o"], ["--chdir=/home/50%/sub", "--output=/home/50%%/sub/o"]),
+        (["--chdir=/else", "--output=o"], ["--chdir=/else", "--output=/else/o"]),
+        (["--output=\\%j", "--comment=a/b"], ["--output=\\%j", "--comment=a/b"]),
+    ],
+)
+def test_files_are_where_the_user_typed(given: list[str], meant: list[str]) -> None:
+    """A script that is moved, or pasted in another folder, writes to the same place; patterns stay patterns."""
+    (process,) = batch_submission(evolve(JOB, workdir="/home/50%"), given).processes
+    assert [word for word in process.argv if word.startswith(tuple(one.split("=")[0] for one in given))] == meant
 
 
 @pytest.mark.parametrize("flag", ["--array=0-3", "--array=1,3", "--array=0-7%2"])

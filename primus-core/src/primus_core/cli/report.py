@@ -17,7 +17,7 @@ from primus_core.plan import RunPlan
 from primus_core.quantities import utc_time
 from primus_core.report import screen
 from primus_core.report.details import rank_lines
-from primus_core.report.state import Standing, standing
+from primus_core.report.state import PLANNED, Standing, has_begun, standing
 from primus_core.rundir import RunDir
 from primus_core.submit.handle import read_handle
 
@@ -66,6 +66,8 @@ def _text(found: Standing, plan: RunPlan) -> list[str]:
         return [
             topic_line("job", f"{handle.handle}, which has left no report; `primus status {plan.run_id}` tells more")
         ]
+    if not has_begun(found):
+        return [topic_line("status", PLANNED)]
     if found.report is None:
         return [topic_line("lost", "nothing runs it any more, and no rank left a report")]
     lost = ["nothing runs it any more, and it has no report.json; this is what its ranks left:"]

@@ -18,7 +18,7 @@ from primus_core.log.console import topic_line
 from primus_core.plan import RunPlan
 from primus_core.quantities import utc_time
 from primus_core.report import screen
-from primus_core.report.state import Standing, standing
+from primus_core.report.state import PLANNED, Standing, has_begun, standing
 from primus_core.rundir import RunDir
 from primus_core.submit.handle import Handle, SchedulerSays, ask, read_handle
 
@@ -97,18 +97,13 @@ def _state(found: Standing, handle: Handle | None, says: SchedulerSays | None) -
         return "running"
     if told == "cancelled" or (handle and handle.cancelled and not _is_whole(found)):
         return "cancelled"
-    if handle is None and not _has_begun(found):
+    if handle is None and not has_begun(found):
         return "planned"
     if found.state != "ended" or found.report is None:
         return "lost" if told == "unknown" else "failed"
     if found.report.exit_code:
         return "failed"
     return "stopped" if found.report.stopped else "completed"
-
-
-def _has_begun(found: Standing) -> bool:
-    """A launcher was started for it, which has left at least its log."""
-    return found.report is not None or any(RunDir(Path(found.run_dir)).submission.glob("host-*.log"))
 
 
 def _is_whole(found: Standing) -> bool:
@@ -140,7 +135,7 @@ def _words(status: Status, found: Standing, handle: Handle | None) -> str:
     if status.state == "running":
         return "running, and its ranks are not started yet"
     if status.state == "planned":
-        return "planned, and nothing has started it yet"
+        return PLANNED
     if status.state == "lost":
         return "lost: nothing runs it any more, and it left no report"
     if status.state == "cancelled" and handle and handle.cancelled:

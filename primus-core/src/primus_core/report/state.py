@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from attrs import frozen
@@ -15,6 +16,8 @@ from primus_core.rundir import RunDir
 
 State = Literal["running", "ended", "lost"]
 """Of a run: ``lost``: nothing runs it any more, and not every rank left a report."""
+
+PLANNED = "planned, and nothing has started it yet"
 
 
 @frozen(kw_only=True)
@@ -51,6 +54,11 @@ def standing(rundir: RunDir, plan: RunPlan) -> Standing:
         report=report,
         earlier=attempts(rundir),
     )
+
+
+def has_begun(found: Standing) -> bool:
+    """A launcher was started for it, which has left at least its log."""
+    return found.report is not None or any(RunDir(Path(found.run_dir)).submission.glob("host-*.log"))
 
 
 def _report(rundir: RunDir, plan: RunPlan) -> RunReport | None:

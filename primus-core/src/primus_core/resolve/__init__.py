@@ -5,6 +5,7 @@ from primus_core.resolve.launcherfile import (
     SYSTEM_DEFAULT,
     launcher_files,
     read_launcher_file,
+    user_sections,
     with_sections,
 )
 from primus_core.resolve.standalone import preset_parameters
@@ -15,5 +16,6 @@ __all__ = [
     "preset_parameters",
     "read_launcher_file",
     "resolve",
+    "user_sections",
     "with_sections",
 ]

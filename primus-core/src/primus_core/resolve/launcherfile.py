@@ -30,13 +30,25 @@ def launcher_files(path: str | None, env: Mapping[str, str], cwd: str) -> list[S
         ConfigError, ErrorGroup: as `read_launcher_file`.
     """
     here = Path(__file__).parent.parent / SYSTEM_DEFAULT
-    files = [File(path=str(here), name=SYSTEM_DEFAULT)]
-    own = os.path.join(env.get("HOME") or os.sep, USER_DEFAULT)
-    if env.get("HOME") and os.path.exists(own):
-        files.append(File(path=own, name=own))
+    files = [File(path=str(here), name=SYSTEM_DEFAULT), *_own(env)]
     if path:
         files.append(File(path=os.path.join(cwd, path), name=path))
     return [_read(file, env) for file in files]
+
+
+def user_sections(env: Mapping[str, str]) -> Sections:
+    """What ``~/.primus.yaml`` says of launchers; nothing where there is none.
+
+    Raises:
+        ConfigError, ErrorGroup: as `read_launcher_file`.
+    """
+    return {name: leaves for file in _own(env) for name, leaves in _read(file, env).items() if name in LAUNCHERS}
+
+
+def _own(env: Mapping[str, str]) -> list[File]:
+    """The user's own file, where there is one."""
+    path = os.path.join(env.get("HOME") or os.sep, USER_DEFAULT)
+    return [File(path=path, name=path)] if env.get("HOME") and os.path.exists(path) else []
 
 
 def read_launcher_file(path: str, env: Mapping[str, str], cwd: str) -> Sections:

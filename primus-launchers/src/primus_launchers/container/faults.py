@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Collection
-from importlib import resources
-
-from attrs import frozen
 
 from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
 from primus_launchers.container.request import Request
+from primus_launchers.faulttable import Fault, read_faults
 
 _SHOWN = 6
 _NOISE = re.compile(r"^(Run '.*--help'|See '.*--help'|Usage:|Trying to pull|WARNING: |\s*$)")
@@ -19,28 +16,9 @@ _KILLED = 137
 _ERROR, _PART = "error: ", len("  why: ")
 
 
-@frozen(kw_only=True)
-class Fault:
-    """One row of ``faults.json``."""
-
-    id: str
-    pattern: str
-    """A regular expression for one line that an engine, or the interpreter of an image, wrote."""
-    what: str
-    """``{image}``, ``{engine}``, ``{python}`` and ``{name}`` stand for those of the run."""
-    remedy: str
-    sample: str
-    """What an engine said in such a case."""
-    exit_code: int = ExitCode.DEPENDENCY
-
-    def found_in(self, text: str) -> bool:
-        return re.search(self.pattern, text, re.IGNORECASE) is not None
-
-
 def known_faults() -> tuple[Fault, ...]:
-    """The table; of two rows that fit a line, the earlier one is meant."""
-    text = resources.files(__package__).joinpath("faults.json").read_text(encoding="utf-8")
-    return tuple(Fault(**row) for row in json.loads(text))
+    """What engines, and interpreters of images, say."""
+    return read_faults("primus_launchers.container")
 
 
 def unstarted(request: Request, engine: str, name: str, status: int, said: Collection[str]) -> PrimusError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ _HANDLE = r"^(\d+)(?:;\S*)?$"
 _UNPLAIN = re.compile(r"[^\w@%+=:,./\[\]{}*~^-]")
 _CHAIN = re.compile(r"--array=.*%1$")
 _OUTPUT = ("--output=", "-o")
+_CHDIR = "--chdir="
+_FILES = ("--output=", "--error=", "--input=")
 
 
 def batch_submission(job: Job, flags: Sequence[str]) -> Submission:
@@ -29,7 +32,7 @@ def batch_submission(job: Job, flags: Sequence[str]) -> Submission:
         ConfigError: flags that no script can hold, or an array whose tasks would train in one folder at once.
     """
     _refuse(flags)
-    words = [*_defaults(job, flags), *flags]
+    words = [*_defaults(job, flags), *_from_here(job.workdir, flags)]
     argv = ("sbatch", "--parsable", *words, f"{job.run_dir}/submission/{SCRIPT}")
     submission = Submission(
         processes=(Process(argv=argv),),
@@ -76,6 +79,23 @@ def _defaults(job: Job, flags: Sequence[str]) -> list[str]:
         "--open-mode=append": ("--open-mode=",),
     }
     return [flag for flag, spellings in known.items() if not any(one.startswith(spellings) for one in flags)]
+
+
+def _from_here(workdir: str, flags: Sequence[str]) -> list[str]:
+    """The flags, with the paths of files from the folder that the user was in: the script is for any other too."""
+    chdir = next((flag.removeprefix(_CHDIR) for flag in reversed(flags) if flag.startswith(_CHDIR)), "")
+    folder = os.path.join(workdir, chdir)
+    return [_absolute(folder, flag) for flag in flags] if os.path.isabs(folder) else list(flags)
+
+
+def _absolute(folder: str, flag: str) -> str:
+    """One flag; with a backslash in it Slurm takes a path as it is, so that no folder can be put before it."""
+    name, equals, path = flag.partition("=")
+    if name + equals == _CHDIR:
+        return f"{_CHDIR}{folder}"
+    if name + equals not in _FILES or not path or os.path.isabs(path) or "\\" in path:
+        return flag
+    return f"{name}={os.path.join(_unpatterned(folder), path)}"
 
 
 def _unpatterned(path: str) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
-
-from attrs import frozen
 
 from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
+from primus_launchers.faulttable import Fault, read_faults
 
 _SHOWN = 6
 _QUEUED = re.compile(r"srun: job (\d+) queued and waiting for resources")
@@ -23,28 +19,9 @@ _HEAD = re.compile(r"^(srun|slurmstepd[\w.-]*|slurmd[\w.-]*): (error: |fatal: )?
 _ERRORS = {kind.exit_code: kind for kind in (ConfigError, DependencyError, RunError)}
 
 
-@frozen(kw_only=True)
-class Fault:
-    """One row of ``faults.json``."""
-
-    id: str
-    pattern: str
-    """A regular expression for one line that Slurm wrote."""
-    what: str
-    remedy: str
-    sample: str
-    """What Slurm said in such a case."""
-    exit_code: int
-
-    def found_in(self, text: str) -> bool:
-        return re.search(self.pattern, text) is not None
-
-
-@cache
 def known_faults() -> tuple[Fault, ...]:
-    """The table; of two rows that fit, the earlier one is meant."""
-    text = resources.files(__package__).joinpath("faults.json").read_text(encoding="utf-8")
-    return tuple(Fault(**row) for row in json.loads(text))
+    """What Slurm says."""
+    return read_faults("primus_launchers.slurm")
 
 
 def notice(line: str) -> str:

@@ -22,7 +22,9 @@ from primus_core.planning.accelerators import find_accelerators
 from primus_core.planning.assumed import meant
 from primus_core.planning.job import Request
 from primus_core.planning.secrets import secret_names
+from primus_core.planning.sections import put_together
 from primus_core.planning.settings import core_schema
+from primus_core.resolve import user_sections, with_sections
 
 
 def config_parser(command: str, description: str, *, presets: bool = True) -> Parser:
@@ -77,6 +79,15 @@ class Asker:
         """The experiment of a file, under the overrides."""
         return resolved(path, self.args, self.shell, self.plugins)
 
+    def meant(self, path: str) -> Experiment:
+        """The same with the user's own defaults for launchers, where there are any."""
+        experiment = self.resolved(path)
+        own = user_sections(self.shell)
+        if not own:
+            return experiment
+        both = put_together([own, experiment.launchers], os.getcwd(), self.shell.get("HOME", ""))
+        return with_sections(experiment, both)
+
     def with_framework(self, framework: str) -> Asker:
         """As if the experiments named another back end."""
         return evolve(self, args=argparse.Namespace(**{**vars(self.args), "framework": framework}))
@@ -87,7 +98,7 @@ class Asker:
         Raises:
             PrimusError: it cannot be resolved, or its back end cannot be loaded.
         """
-        experiment = self.resolved(path)
+        experiment = self.meant(path)
         return judge(experiment, self.plugins, self._scope(experiment, files=files, strict=strict))
 
     def known(self, experiment: Experiment, module: Module) -> Known:

@@ -25,7 +25,7 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     add_format(parser)
     args = parser.parse_intermixed_args(argv)
     asker = Asker.of(args, env)
-    experiment = asker.resolved(args.experiment)
+    experiment = asker.meant(args.experiment)
     refuse_secrets(experiment, {**env, **environment_of(experiment)})
     known = {module.name: asker.known(experiment, module) for module in experiment.modules.values()}
     shown = settled(without_secrets(experiment), known)
