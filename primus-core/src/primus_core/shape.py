@@ -89,6 +89,8 @@ class Operator:
     """Activations that the library's code still refers to while this runs."""
     scratch: int = 0
     backward_scratch: int = 0
+    passes: tuple[str, ...] = ()
+    """Activations read whose gradient is that of what it made itself, as of an addition: nothing is allocated."""
     weights: tuple[str, ...] = ()
     """Parameters whose gradients its backward makes."""
     flops: int = 0
@@ -108,6 +110,8 @@ class Recomputed:
     last: str
     keeps_output: bool = True
     """False: the output is dropped too, once what follows has read it, and comes back with the rest."""
+    saves: tuple[str, ...] = ()
+    """Activations made in it that are kept nevertheless, and not made again."""
 
 
 @frozen(kw_only=True)
@@ -119,6 +123,10 @@ class Block:
     buffers: tuple[Parameter, ...] = ()
     operators: tuple[Operator, ...] = ()
     recomputed: tuple[Recomputed, ...] = ()
+    resharded: bool = True
+    """False: its gathered weights stay between forward and backward though those of others are freed."""
+    workspace: int = 0
+    """Bytes that the library allocates at first use and keeps; of a rank's blocks the largest counts."""
 
 
 @frozen(kw_only=True)
@@ -157,6 +165,17 @@ class Schedule:
     micro_batches: int
     boundary: int = 0
     """Bytes of what one stage sends to the next for a micro batch."""
+    keeps_sent: bool = False
+    """What was sent stays until its micro batch has run backward."""
+    forward_beside: int = 0
+    """Bytes of earlier sent and received tensors that the library still refers to while a micro batch runs forward,
+    once one has run backward."""
+    backward_beside: int = 0
+    """While one runs backward, beside the gradient of its output."""
+    round: int | None = None
+    """Micro batches that a chunk runs before the next chunk, with several chunks; None: one for each pipeline rank."""
+    buffers: int = 0
+    """Bytes of receive buffers that live through the whole step."""
 
 
 @frozen(kw_only=True)
@@ -182,6 +201,9 @@ class ModelShape:
     samples: int
     sequence: int
     table: Literal["local", "fused"] = "local"
+    recomputing: Literal["whole", "needed"] = "whole"
+    """How far a recomputed part runs again: ``whole``, its output held until its backward has run, or until all that
+    ``needed`` is has been made (PyTorch's checkpoint with early stop)."""
     notes: tuple[str, ...] = field(default=())
     """Assumptions, a sentence each, that a reader of the figures must know."""
 

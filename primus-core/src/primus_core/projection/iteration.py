@@ -1,0 +1,134 @@
+"""The most that lives on a rank while it runs a training step, and what it is made of.
+
+Weights, gradients and the optimizer's state that live through the whole step are not among it (see
+`primus_core.projection.static`); gradients of fully sharded weights are, because they come to be in the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from primus_core.projection.chunk import Backward, Chunk, run_backward, run_forward
+from primus_core.projection.memory import GATHERED, INPUT, WEIGHT_GRADIENTS, Moment, Parts, plus, times
+from primus_core.projection.order import Step, steps
+from primus_core.projection.units import units_of
+from primus_core.shape import ModelShape, Run, ScheduleName
+
+WORKSPACE = "workspace"
+_FOLDED: frozenset[ScheduleName] = frozenset({"zbv", "dualpipev"})
+"""Their second chunks run through the ranks backwards."""
+
+
+@frozen(kw_only=True)
+class Peak:
+    """The most that lives at once on a rank, static memory apart.
+
+    Attributes:
+        bytes: all of it; with fully sharded weights the gradients' shards too, which are then not to be added.
+        at: what ran then.
+        parts: by component of the model and by the names of `primus_core.projection.memory`.
+        kept: of these, what other micro batches keep.
+    """
+
+    bytes: int
+    at: str
+    parts: Mapping[str, int] = field(factory=dict)
+    kept: Mapping[str, int] = field(factory=dict)
+
+
+def peak(shape: ModelShape, stage: int) -> Peak:
+    """Of a rank of a pipeline stage.
+
+    Raises:
+        ValueError: an operator names an activation or a weight that its block does not have.
+    """
+    rank = _Rank(shape, stage)
+    found, kept = Moment(), Parts()
+    for step in steps(shape.schedule, stage, len(shape.stages), len(rank.chunks)):
+        others = rank.others(step)
+        moment = rank.moment(step).beside(plus(others, rank.around(step)))
+        if moment.bytes > found.bytes:
+            found, kept = moment, others
+    return Peak(bytes=found.bytes, at=found.at, parts=found.parts, kept=kept)
+
+
+class _Rank:
+    """A pipeline rank's chunks, each run once in every way that occurs."""
+
+    def __init__(self, shape: ModelShape, stage: int) -> None:
+        self.shape, self.schedule = shape, shape.schedule
+        self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
+        self.forwards = tuple(map(run_forward, self.chunks))
+        self.backwards: dict[tuple[int, bool, bool], Backward] = {}
+
+    def backward(self, chunk: int, trained: bool, halved: bool) -> Backward:
+        """Of one chunk."""
+        key = (chunk, trained, halved)
+        if key not in self.backwards:
+            self.backwards[key] = run_backward(self.chunks[chunk], self.forwards[chunk], trained=trained, halved=halved)
+        return self.backwards[key]
+
+    def moment(self, step: Step) -> Moment:
+        """The most of the micro batch that runs."""
+        if step.kind == "forward":
+            return self.forwards[step.chunk].most
+        trained = step.chunk in step.trained
+        if step.kind != "weight":
+            return self.backward(step.chunk, trained, step.kind == "input").most
+        left = self.backward(step.chunk, trained, True).left
+        chunk = self.chunks[step.chunk]
+        largest = max((size for unit in chunk.units for _, size in unit.weights), default=0)
+        parts = plus(left, {WEIGHT_GRADIENTS: largest})
+        return Moment(bytes=sum(parts.values()), at="gradients of weights", parts=parts)
+
+    def others(self, step: Step) -> Parts:
+        """What other micro batches keep."""
+        parts: Parts = {}
+        for chunk, number in enumerate(step.kept):
+            parts = plus(parts, times(self.forwards[chunk].kept, number))
+        for chunk, number in enumerate(step.halved):
+            if number:
+                parts = plus(parts, times(self.backward(chunk, True, True).left, number))
+        return parts
+
+    def around(self, step: Step) -> Parts:
+        """What belongs to no micro batch."""
+        beside = self.schedule.forward_beside if step.kind == "forward" else self.schedule.backward_beside
+        parts = {INPUT: self.schedule.buffers + (beside if step.trained else 0), WORKSPACE: self._workspace()}
+        for chunk in step.trained:
+            parts = plus(parts, self.chunks[chunk].accumulated)
+        return plus(parts, {GATHERED: sum(self._gathered())})
+
+    def _workspace(self) -> int:
+        return max((unit.block.workspace for chunk in self.chunks for unit in chunk.units), default=0)
+
+    def _gathered(self) -> Iterator[int]:
+        """Weights that are gathered once for all micro batches."""
+        for chunk in self.chunks:
+            if chunk.fully and not chunk.gathers:
+                yield from (unit.gathered.weights for unit in chunk.units)
+
+
+def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
+    runs: tuple[Run, ...] = shape.stages[stage][index]
+    boundary, piped = shape.schedule.boundary, len(shape.stages) > 1 or len(shape.stages[stage]) > 1
+    first, last = stage == 0 and index == 0, (stage, index) == _last(shape)
+    fully = shape.sharding.scheme == "fully_sharded"
+    return Chunk(
+        units=units_of(shape, runs),
+        received=0 if first else boundary,
+        sent=0 if last else boundary,
+        keeps_sent=shape.schedule.keeps_sent and not last,
+        whole=shape.recomputing == "whole",
+        gathers=fully and not piped,
+        reduces=fully and not piped,
+        fully=fully,
+    )
+
+
+def _last(shape: ModelShape) -> tuple[int, int]:
+    """Pipeline rank and chunk that compute the loss."""
+    rank = 0 if shape.schedule.name in _FOLDED else len(shape.stages) - 1
+    return rank, len(shape.stages[rank]) - 1

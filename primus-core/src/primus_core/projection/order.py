@@ -1,0 +1,214 @@
+"""In which order a pipeline rank runs its micro batches, as far as it matters for memory.
+
+A step is told with what is kept before it of other micro batches. Steady states repeat, so the number of steps is
+bounded by the number of stages and not by that of micro batches. Sources of the orders: for one chunk ``1F1B`` and
+``GPipe``, for several the interleaved one of Narayanan et al. (arXiv:2104.04473; Megatron's and PyTorch's), breadth first (arXiv:2211.05953), zero bubble (arXiv:2401.10241) and DualPipeV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Literal
+
+from attrs import frozen
+
+from primus_core.shape import Schedule
+
+Kind = Literal["forward", "backward", "input", "weight"]
+"""``input`` and ``weight`` are the two halves of a backward pass, for activations and for weights."""
+Action = tuple[Kind, int]
+"""With the chunk."""
+
+
+@frozen(kw_only=True)
+class Step:
+    """One pass of a micro batch through a chunk."""
+
+    kind: Kind
+    chunk: int
+    kept: tuple[int, ...]
+    """By chunk, the other micro batches that have run forward and not backward."""
+    halved: tuple[int, ...]
+    """By chunk, those whose weights have no gradient yet and whose activations have."""
+    trained: frozenset[int]
+    """Chunks that have run backward already."""
+
+
+def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
+    """All distinct steps of a pipeline rank."""
+    if schedule.name in ("none", "gpipe", "looped_bfs"):
+        return list(_in_bulk(schedule, chunks))
+    return list(dict.fromkeys(_played(_actions(schedule, rank, ranks, chunks), chunks)))
+
+
+def _in_bulk(schedule: Schedule, chunks: int) -> Iterator[Step]:
+    """All micro batches forward, chunk by chunk, then backward; or one after the other."""
+    count = 1 if schedule.name == "none" else schedule.micro_batches
+    nothing = tuple(repeat(0, chunks))
+    rounds = (frozenset[int](), frozenset(range(chunks))) if schedule.micro_batches > count else (frozenset[int](),)
+    for trained in rounds:
+        for chunk in range(chunks):
+            for others in sorted({0, count - 1}):
+                kept = _kept(chunk, count, others, chunks)
+                yield Step(kind="forward", chunk=chunk, kept=kept, halved=nothing, trained=trained)
+        for chunk in reversed(range(chunks)):
+            ran = trained | frozenset(range(chunk + 1, chunks))
+            for others in sorted({count - 1, max(0, count - 2)}, reverse=True):
+                kept = _kept(chunk, count, others, chunks)
+                before = ran | {chunk} if others < count - 1 else ran
+                yield Step(kind="backward", chunk=chunk, kept=kept, halved=nothing, trained=before)
+
+
+def _kept(chunk: int, count: int, others: int, chunks: int) -> tuple[int, ...]:
+    return (*repeat(count, chunk), others, *repeat(0, chunks - chunk - 1))
+
+
+def _played(actions: Iterator[Action], chunks: int) -> Iterator[Step]:
+    kept, halved, trained = [0] * chunks, [0] * chunks, frozenset[int]()
+    for kind, chunk in actions:
+        if kind == "weight":
+            halved[chunk] -= 1
+        elif kind != "forward":
+            kept[chunk] -= 1
+        yield Step(kind=kind, chunk=chunk, kept=tuple(kept), halved=tuple(halved), trained=trained)
+        kept[chunk] += kind == "forward"
+        halved[chunk] += kind == "input"
+        trained = trained if kind == "forward" else trained | {chunk}
+
+
+def _actions(schedule: Schedule, rank: int, ranks: int, chunks: int) -> Iterator[Action]:
+    if schedule.name == "1f1b":
+        return _interleaved(_bounded(schedule, ranks, ranks), ranks - rank - 1, schedule.micro_batches, 1)
+    if schedule.name == "zbv":
+        return _zbv(schedule, rank, ranks)
+    if schedule.name == "dualpipev":
+        return _dualpipev(schedule, rank, ranks)
+    size = _round(schedule, ranks)
+    count = _bounded(schedule, ranks, size)
+    zero = schedule.name == "zero_bubble"
+    warm = (chunks - 1) * size + (1 if zero else 2) * (ranks - rank - 1)
+    if zero:
+        return _zero_bubble(count, min(warm, count * chunks), size, chunks, rank)
+    return _interleaved(count, min(warm, count * chunks), size, chunks)
+
+
+def _round(schedule: Schedule, ranks: int) -> int:
+    return min(schedule.round or ranks, schedule.micro_batches)
+
+
+def _bounded(schedule: Schedule, ranks: int, size: int) -> int:
+    """As many micro batches as make every state of the whole step: the last round is as incomplete as there."""
+    rounds = 4 + 2 * ranks // size
+    count = schedule.micro_batches
+    return count if count <= rounds * size else rounds * size + count % size
+
+
+def _chunk(position: int, size: int, count: int, chunks: int) -> int:
+    """Of the position-th pass: each chunk runs a round of micro batches, the last of which may be smaller."""
+    done = position // (size * chunks) * size
+    here = min(size, count - done)
+    return (position - done * chunks) // here
+
+
+def _interleaved(count: int, warm: int, size: int, chunks: int) -> Iterator[Action]:
+    total = count * chunks
+    warm = min(warm, total)
+    for position in range(warm):
+        yield "forward", _chunk(position, size, count, chunks)
+    for position in range(total):
+        if warm + position < total:
+            yield "forward", _chunk(warm + position, size, count, chunks)
+        yield "backward", chunks - 1 - _chunk(position, size, count, chunks)
+
+
+def _zero_bubble(count: int, warm: int, size: int, chunks: int, rank: int) -> Iterator[Action]:
+    """As interleaved; a gradient of weights follows that of activations by as many passes as the rank's number."""
+    total, weights = count * chunks, 0
+    for position in range(warm):
+        yield "forward", _chunk(position, size, count, chunks)
+    for position in range(total):
+        if warm + position < total:
+            yield "forward", _chunk(warm + position, size, count, chunks)
+        yield "input", chunks - 1 - _chunk(position, size, count, chunks)
+        if position >= rank:
+            yield "weight", chunks - 1 - _chunk(weights, size, count, chunks)
+            weights += 1
+    for position in range(weights, total):
+        yield "weight", chunks - 1 - _chunk(position, size, count, chunks)
+
+
+def _zbv(schedule: Schedule, rank: int, ranks: int) -> Iterator[Action]:
+    """Two chunks, of which the second runs through the ranks backwards; what exceeds the micro batches is left out."""
+    count = min(schedule.micro_batches, 4 * ranks)
+    numbered = _zbv_numbered(max(2 * ranks - 1, count), rank, ranks)
+    return ((kind, chunk) for kind, chunk, number in numbered if number < count)
+
+
+def _zbv_numbered(count: int, rank: int, ranks: int) -> Iterator[tuple[Kind, int, int]]:
+    done: dict[Action, int] = {}
+
+    def act(kind: Kind, chunk: int) -> tuple[Kind, int, int]:
+        number = done.get((kind, chunk), 0)
+        done[kind, chunk] = number + 1
+        return kind, chunk, number
+
+    def whole(chunk: int) -> Iterator[tuple[Kind, int, int]]:
+        yield act("input", chunk)
+        yield act("weight", chunk)
+
+    for _ in range(2 * (ranks - rank) - 1):
+        yield act("forward", 0)
+    for _ in range(rank):
+        yield act("forward", 1)
+        yield act("forward", 0)
+    for _ in range(ranks - rank):
+        yield act("forward", 1)
+        yield from whole(1)
+    while done.get(("forward", 1), 0) < done["forward", 0] or done["forward", 0] < count:
+        if done["forward", 0] < count:
+            yield act("forward", 0)
+        yield from whole(0)
+        yield act("forward", 1)
+        yield from whole(1)
+    for _ in range(rank):
+        yield act("input", 0)
+        yield act("input", 1)
+    for _ in range(ranks - rank):
+        yield from whole(0)
+    for chunk in (1, 0):
+        while done.get(("weight", chunk), 0) < done.get(("input", chunk), 0):
+            yield act("weight", chunk)
+
+
+def _dualpipev(schedule: Schedule, rank: int, ranks: int) -> Iterator[Action]:
+    """Two chunks; a forward and a backward pass that overlap are taken one after the other."""
+    count = min(schedule.micro_batches, 4 * ranks + schedule.micro_batches % 2)
+    after = ranks - rank - 1
+    yield from repeat(("forward", 0), 2 * after)
+    for _ in range(rank + 1):
+        yield from (("forward", 0), ("forward", 1))
+    for _ in range(after):
+        yield from (("input", 1), ("weight", 1), ("forward", 1))
+    for _ in range(count - 2 * ranks + rank + 1):
+        yield from (("forward", 0), ("backward", 1), ("forward", 1), ("backward", 0))
+    for _ in range(after):
+        yield from (("backward", 1), ("forward", 1), ("backward", 0))
+    yield from _dualpipev_end(rank, after)
+
+
+def _dualpipev_end(rank: int, after: int) -> Iterator[Action]:
+    halves: list[int] = []
+    for number in range(rank + 1):
+        for chunk in (1, 0):
+            late = number > (rank + 1) // 2 or (number == (rank + 1) // 2 and (rank % 2 == 1 or chunk == 0))
+            yield ("input" if late else "backward"), chunk
+            halves += [chunk] if late else []
+    late = bool(halves)
+    for _ in range(after):
+        if halves:
+            yield "weight", halves.pop(0)
+        yield ("input" if late else "backward"), 0
+        halves += [0] if late else []
+    for chunk in halves:
+        yield "weight", chunk
