@@ -13,6 +13,7 @@ from primus_core.errors import *
 from primus_core.outcome import *
 from primus_core.parameters import Parameter, Schema, check
 from primus_core.plan import *
+from primus_core import shape
 CONTRACT = 1
 """
 
@@ -37,6 +38,15 @@ def translate_config(experiment, module):
 @host
 def preflight_check(plan, where):
     return ()
+
+@host
+def model_shape(plan):
+    layer = shape.Block(parameters=(shape.Parameter(name="weight", shape=(2, 2), dtype="fp32"),))
+    return shape.ModelShape(
+        groups={}, blocks={"layer": layer}, stages=(((shape.Run(block="layer"),),),),
+        sharding=shape.Sharding(scheme="replicated", gradient="fp32", main=None, moments=()),
+        schedule=shape.Schedule(name="none", micro_batches=1), tokens=1, samples=1, sequence=1,
+    )
 
 def run(plan, rank):
     return {}
@@ -122,6 +132,7 @@ QUICK = "its_hook_is_quick"
 PLAIN = "a_translation_survives_the_plan_file"
 PATCHES = "the_patches_can_be_planned_together"
 START = "the_experiment_may_start"
+SHAPE = "the_shape_can_be_projected"
 MISSPELT = "a_misspelt_key_is_refused_with_its_place"
 UNKNOWN = "an_unknown_key_is_refused"
 TYPE = "a_value_of_the_wrong_type_is_refused_with_its_place"
@@ -172,6 +183,9 @@ CASES = [
     translated("a layout that does not fit", "layout=Layout(tensor=2)", START, "1 rank cannot hold"),
     (BackendContract, "an error found", "return ()",
      "return [Finding(check='toy', severity='error', summary='not so', remedy='none')]", START, "not so"),
+    (BackendContract, "a lost block", 'Run(block="layer")', 'Run(block="other")', SHAPE, "there is no block other"),
+    (BackendContract, "tensors of no size", "(2, 2)", "(2, 0)", SHAPE, "block layer: weight: sizes (2, 0)"),
+    (BackendContract, "a stage too many", "groups={}", "groups={'pipeline': 2}", SHAPE, "1 stages on 2 pipeline ranks"),
     (BackendContract, "unknown keys pass", RAISE, "", UNKNOWN, "DID NOT RAISE"),
     (BackendContract, "wrong types pass", RAISE, "", TYPE, "DID NOT RAISE"),
     (BackendContract, "an error without a place", RAISE, "if errors: raise ConfigError('no')", MISSPELT,

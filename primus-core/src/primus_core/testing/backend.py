@@ -32,6 +32,7 @@ from primus_core.testing.judging import (
     variable_problems,
 )
 from primus_core.testing.plugin import PluginContract
+from primus_core.testing.shapes import shape_problems
 
 _WRONG = Origin(file="contract.yaml", line=4321, layer="overrides")
 
@@ -180,6 +181,18 @@ class BackendContract(PluginContract):
     def test_the_environment_can_be_set(self) -> None:
         """The variables that the library needs are texts with names."""
         problems = list(variable_problems(self.translation().environment))
+        assert not problems, "\n".join(problems)
+
+    def test_the_shape_can_be_projected(self) -> None:
+        """If the back end tells the shape of its models, that of the experiment holds together."""
+        hooked = getattr(
+            discovery.load(discovery.select(discovery.scan(), self.group, self.plugin)), "model_shape", None
+        )
+        if hooked is None:
+            pytest.skip("it tells no shape")
+        shape = load_alone(self.group, self.plugin).model_shape(self.plan())
+        assert shape is not None, "it has the hook, and tells no shape of its own experiment"
+        problems = list(shape_problems(shape))
         assert not problems, "\n".join(problems)
 
     def test_the_experiment_may_start(self) -> None:
