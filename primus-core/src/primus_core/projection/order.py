@@ -1,8 +1,9 @@
 """In which order a pipeline rank runs its micro batches, as far as it matters for memory.
 
 A step is told with what is kept before it of other micro batches. Steady states repeat, so the number of steps is
-bounded by the number of stages and not by that of micro batches. Sources of the orders: for one chunk ``1F1B`` and
-``GPipe``, for several the interleaved one of Narayanan et al. (arXiv:2104.04473; Megatron's and PyTorch's), breadth first (arXiv:2211.05953), zero bubble (arXiv:2401.10241) and DualPipeV.
+bounded by the number of stages and not by that of micro batches. Sources of the orders:
+for one chunk ``1F1B`` and ``GPipe``, for several the interleaved one of Narayanan et al. (arXiv:2104.04473), which
+Megatron and PyTorch share, breadth first (arXiv:2211.05953), zero bubble (arXiv:2401.10241) and DualPipeV.
 """
 
 from __future__ import annotations
