@@ -46,6 +46,10 @@ class RunDir:
         return self.path / "report.json"
 
     @property
+    def projection(self) -> Path:
+        return self.path / "projection.json"
+
+    @property
     def submission(self) -> Path:
         return self.path / "submission"
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "config": "know what an experiment file means: show, explain, translate, diff, validate, schema, init",
     "data": "`data inspect PREFIX` or `data tokenize INPUT... --output PREFIX`, token files",
     "plan": "write the plan of a run without starting it",
+    "projection": "`projection memory --config exp.yaml --gpu mi300x`: will it fit, where not, and what to change",
     "logs": "what the ranks of a run logged, merged by time; --follow, --rank, --level, --since, --grep",
     "start": "`start PLAN`, carry out a plan that exists; what job scripts call",
     "status": "where a run stands: pending, running, requeued, completed, failed ...; by run id or job number",
@@ -61,7 +62,7 @@ exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or conf
 _GARBAGE = 50_000
 """Objects that may be made between two looks for garbage; Python's own number is 700."""
 _CONFIG, _LAUNCHER_CONFIG = "--config=", "--launcher-config="
-_RUNS = ("train", "run", "plan")
+_RUNS = ("train", "run", "plan", "projection")
 """Commands whose own --config is the experiment."""
 _OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 

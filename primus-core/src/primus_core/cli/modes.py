@@ -16,8 +16,8 @@ from primus_core.cli.output import say
 from primus_core.errors import ConfigError, ExitCode
 from primus_core.experiment import Leaf, Origin, Sections, Value
 
-STARTS = ("train", "run", "plan")
-"""Commands that a mode can start."""
+STARTS = ("train", "run", "plan", "projection")
+"""Commands that a mode can start, or tell what it would be like."""
 _ORDER = ("slurm", "container", "direct")
 """A mode may stand inside of those before it."""
 _SCRIPT = "--script"

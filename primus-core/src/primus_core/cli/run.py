@@ -67,6 +67,7 @@ def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, 
     with experiment_of(prepared.plan, env):
         say(headline(prepared.plan))
         write_plan(prepared)
+        tell_memory(prepared)
         return submit_plan(prepared, console, silent=silent)
 
 
@@ -105,6 +106,14 @@ def write_plan(prepared: Prepared) -> None:
         rundir.point_latest()
     except OSError as error:
         raise rundir.unwritable(error) from None
+
+
+def tell_memory(prepared: Prepared) -> None:
+    """Say what memory the run is projected to need, where its back end tells that."""
+    from primus_core.cli.projection.running import projected_lines  # here: a dry run projects nothing
+
+    for line in projected_lines(prepared.plan, prepared.hosts):
+        say(line)
 
 
 def write_code(prepared: Prepared) -> None:

@@ -1,4 +1,4 @@
-"""Peak arithmetic rates of accelerators, by the name that the device reports."""
+"""Peak arithmetic rates and memory of accelerators, by the name that the device reports."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ class AcceleratorModel:
     model: str
     names: tuple[str, ...]
     """Parts of the device names that identify the model."""
+    memory_gib: float
+    """Memory of a device as its maker advertises it, taken for units of 2**30 bytes; what the driver reports of it may
+    be up to 1 % less."""
     bf16_tflops: float
     """Peak of matrix operations in bfloat16 (and float16), TFLOP/s a device."""
     fp32_tflops: float

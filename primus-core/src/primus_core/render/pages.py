@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from primus_core.render import tables
+from primus_core.render import bars, tables
+from primus_core.render.bars import Bars
 from primus_core.render.charts import Chart, described
 from primus_core.render.tables import Table, markdown_text, one_line
 
@@ -21,7 +22,7 @@ class Paragraph:
     text: str
 
 
-Block: TypeAlias = "Paragraph | Table | Chart"
+Block: TypeAlias = "Paragraph | Table | Chart | Bars"
 
 
 @frozen(kw_only=True)
@@ -37,8 +38,8 @@ class Page:
 
 
 def as_text(page: Page) -> str:
-    """For a terminal, which shows no charts."""
-    shown = (_text(block) for block in page.blocks if not isinstance(block, Chart))
+    """For a terminal, which shows no charts and no bars."""
+    shown = (_text(block) for block in page.blocks if isinstance(block, Paragraph | Table))
     return "\n\n".join([one_line(page.title), *shown])
 
 
@@ -79,7 +80,7 @@ def _markdown(block: Block, images: Mapping[str, str]) -> str:
         return tables.as_markdown(block)
     if isinstance(block, Paragraph):
         return markdown_text(block.text)
-    if block.name not in images:
+    if isinstance(block, Bars) or block.name not in images:
         return ""
     return f"## {markdown_text(block.title)}\n\n![{markdown_text(described(block))}]({images[block.name]})"
 
@@ -89,4 +90,5 @@ def _html(block: Block, draw: Callable[[Chart], str]) -> str:
         return tables.as_html(block)
     if isinstance(block, Paragraph):
         return f"<p>{escape(one_line(block.text))}</p>"
-    return f"<figure>\n<figcaption>{escape(one_line(block.title))}</figcaption>\n{draw(block)}\n</figure>"
+    drawn = bars.svg(block) if isinstance(block, Bars) else draw(block)
+    return f"<figure>\n<figcaption>{escape(one_line(block.title))}</figcaption>\n{drawn}\n</figure>"

@@ -15,6 +15,7 @@ from primus_core.report.diagnosis import told_by
 from primus_core.report.failures import failure_lines, logs_of, missing, others, quoted_lines, told
 from primus_core.report.launcher import launcher_lines, told_error
 from primus_core.report.merge import read
+from primus_core.report.projected import memory_lines
 from primus_core.rundir import RunDir
 from primus_core.screens import problem_lines
 
@@ -54,6 +55,7 @@ def _success(report: RunReport, plan: RunPlan) -> list[str]:
         ]
     else:
         lines = [topic_line("done", ", ".join(filter(None, reached)))]
+    lines += memory_lines(report, plan, RunDir(Path(plan.run_dir)))
     lines += [topic_line("logs", _logs(plan))]
     if earlier := report.attempt - 1:
         told = f"{earlier}, of which the reports are in {attempts_folder(RunDir(Path(plan.run_dir)))}"

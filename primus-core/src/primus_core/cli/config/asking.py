@@ -122,7 +122,7 @@ class Asker:
         say(text)
 
     def _scope(self, experiment: Experiment, *, files: bool, strict: bool) -> Scope:
-        on_cpu = self.args.accelerator == "cpu" if self.args.accelerator else _names_cpu(experiment)
+        on_cpu = self.args.accelerator == "cpu" if self.args.accelerator else names_cpu(experiment)
         return Scope(
             request=Request(
                 launcher=default_launcher(plugin.name for plugin in self.plugins.of("primus.launchers")),
@@ -141,7 +141,7 @@ class Asker:
         )
 
 
-def _names_cpu(experiment: Experiment) -> bool:
+def names_cpu(experiment: Experiment) -> bool:
     """Whether the experiment is for CPUs: such a run has the ranks that it asks for, on this host."""
     return any(
         module.params["accelerator"].value == "cpu"

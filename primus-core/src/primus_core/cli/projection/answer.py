@@ -1,0 +1,201 @@
+"""What `primus projection` answers, as data: the JSON of ``--format json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from primus_core.cli.projection.judging import Asked, planned, shape_of
+from primus_core.errors import ConfigError
+from primus_core.hardware import AcceleratorModel, accelerator_models
+from primus_core.parameters import nearest
+from primus_core.plan import RunPlan
+from primus_core.projection.advice import Effect, Now, advise
+from primus_core.projection.fit import GIB, Fit, Margin, fit, margin_of
+from primus_core.projection.project import Projection, Stage, project
+from primus_core.shape import ModelShape
+
+
+@frozen(kw_only=True)
+class StageFigures:
+    """Bytes on the rank of a pipeline stage that has the largest shares; the margin is not among them."""
+
+    stage: int
+    blocks: Mapping[str, int]
+    """How many of each kind."""
+    parameters: int
+    """Elements on the rank."""
+    bytes: int
+    """The most at once: the sum of all below."""
+    weights: int
+    gradients: int
+    main_weights: int
+    moments: int
+    buffers: int
+    padding: int
+    activations: int
+    """All that comes and goes in a step."""
+    at: str
+    """What runs when that is most."""
+    parts: Mapping[str, int]
+    """Of the activations, by component."""
+
+
+@frozen(kw_only=True)
+class Answer:
+    """The projection of one experiment."""
+
+    experiment: str
+    framework: str
+    library_version: str
+    ranks: int
+    nodes: int
+    groups: Mapping[str, int]
+    """Sizes of the process groups that have more than one rank."""
+    micro_batch_tokens: int
+    micro_batches: int
+    """Of an optimizer step, on each replica."""
+    schedule: str
+    parameters: int
+    """Of the whole model."""
+    stages: tuple[StageFigures, ...]
+    heaviest: int
+    """Stage whose rank needs most."""
+    needed: int
+    """Bytes of that rank with the margin."""
+    margin: tuple[Margin, ...]
+    device: str
+    """Empty: none was named."""
+    capacity: int | None
+    """Bytes of the device."""
+    fits: bool | None
+    """None where no device was named, or where activations are not known and the rest fits."""
+    has_activations: bool
+    changes: tuple[Effect, ...] = field(default=())
+    """The cheapest that save memory, where it does not fit."""
+    assumptions: tuple[str, ...] = field(default=())
+
+
+def answer(asked: Asked) -> Answer:
+    """Project the experiment of a command line.
+
+    Raises:
+        PrimusError: such a run would be refused, or the back end has no projection.
+    """
+    device = None if asked.args.gpu is None else find_device(asked.args.gpu)
+    judged = asked.judged({}, asked.args.gpus)
+    plan = planned(judged)
+    shape = shape_of(judged, plan)
+    projection = project(shape)
+    learned = _learned(asked)
+    found = _fit(projection, margin_of(projection.heaviest, plan.target.world_size, learned), device)
+    changes = _changes(asked, plan, shape, found, learned) if found.fits is False else ()
+    return _answer(plan, shape, projection, found, changes)
+
+
+def find_device(name: str) -> AcceleratorModel:
+    """The model that ``--gpu`` names.
+
+    Raises:
+        ConfigError: it is not known.
+    """
+    models = {model.model.lower(): model for model in accelerator_models()}
+    if name.lower() in models:
+        return models[name.lower()]
+    meant = nearest(name.lower(), list(models))
+    guess = f"did you mean {meant}? " if meant else ""
+    raise ConfigError(f"--gpu {name} is not known", remedy=f"{guess}known: {', '.join(models)}")
+
+
+def _learned(asked: Asked) -> Margin | None:
+    if asked.args.calibrate is None:
+        return None
+    from primus_core.cli.projection.calibrating import learned_from  # here: most projections have no run to learn from
+
+    return learned_from(asked.args.calibrate, asked)
+
+
+def _fit(projection: Projection, margin: tuple[Margin, ...], device: AcceleratorModel | None) -> Fit:
+    if device is None:
+        return fit(projection, margin)
+    return fit(projection, margin, device.model, round(device.memory_gib * GIB))
+
+
+def _changes(asked: Asked, plan: RunPlan, shape: ModelShape, found: Fit, learned: Margin | None) -> tuple[Effect, ...]:
+    """On the same number of ranks, and with the same margin but for what depends on activations."""
+    ranks = plan.target.world_size
+
+    def needs(settings: Mapping[str, str]) -> int | None:
+        changed = asked.projected(settings, ranks)
+        return None if changed is None else fit(changed, margin_of(changed.heaviest, ranks, learned)).needed
+
+    return advise(_now(plan, shape), found.needed, found.capacity or 0, needs)
+
+
+def _now(plan: RunPlan, shape: ModelShape) -> Now:
+    if plan.translation is None:
+        return Now()
+    layout, model = plan.translation.layout, plan.translation.model
+    return Now(
+        tensor=layout.tensor,
+        pipeline=layout.pipeline,
+        context=layout.context,
+        expert=layout.expert,
+        experts=model.experts if model else 0,
+        micro_batch_size=max(1, layout.micro_batch_size),
+    )
+
+
+def _answer(
+    plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit, changes: tuple[Effect, ...]
+) -> Answer:
+    known = projection.has_activations or found.fits is False
+    return Answer(
+        experiment=plan.job.name,
+        framework=plan.framework or "",
+        library_version=plan.target.library_version,
+        ranks=plan.target.world_size,
+        nodes=plan.target.nodes,
+        groups={name: size for name, size in shape.groups.items() if size > 1},
+        micro_batch_tokens=shape.tokens,
+        micro_batches=shape.schedule.micro_batches,
+        schedule=shape.schedule.name,
+        parameters=projection.parameters,
+        stages=tuple(map(_figures, projection.stages)),
+        heaviest=projection.heaviest.number,
+        needed=found.needed,
+        margin=found.margin,
+        device=found.device,
+        capacity=found.capacity,
+        fits=found.fits if known else None,
+        has_activations=projection.has_activations,
+        changes=changes,
+        assumptions=_assumptions(projection, changes),
+    )
+
+
+def _figures(stage: Stage) -> StageFigures:
+    static = stage.static
+    return StageFigures(
+        stage=stage.number,
+        blocks=stage.blocks,
+        parameters=stage.parameters,
+        bytes=stage.bytes,
+        weights=static.weights,
+        gradients=stage.gradients,
+        main_weights=static.main,
+        moments=static.moments,
+        buffers=static.buffers,
+        padding=static.padding,
+        activations=stage.activations,
+        at=stage.peak.at,
+        parts=dict(sorted(stage.parts.items(), key=lambda part: -part[1])),
+    )
+
+
+def _assumptions(projection: Projection, changes: tuple[Effect, ...]) -> tuple[str, ...]:
+    lacking = () if projection.has_activations else ("The back end tells no activations: they are not in the figures.",)
+    same = ("Each change is tried on the same number of ranks.",) if changes else ()
+    margin = "What only a device has (margin) is a rule of thumb unless a run told it (--calibrate)."
+    return (*lacking, *projection.notes, margin, *same)

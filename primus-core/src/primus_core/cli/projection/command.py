@@ -1,0 +1,74 @@
+"""The command's options, and what it prints and writes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from primus_core.cli.arguments import Parser, add_run_options
+from primus_core.cli.launching import in_mode, with_launcher_file
+from primus_core.cli.modes import Mode
+from primus_core.cli.output import complain, say
+from primus_core.cli.projection.answer import answer
+from primus_core.cli.projection.judging import Asked
+from primus_core.cli.projection.page import projection_page
+from primus_core.codec import to_json
+from primus_core.errors import ConfigError, ExitCode, RunError
+from primus_core.files import write_atomic
+from primus_core.hardware import accelerator_models
+from primus_core.render.pages import as_html, as_text
+
+_LATER = ("performance", "both")
+"""Suites of the reference that are not there yet."""
+
+
+def project(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
+    """Print the projection of one experiment; returns the exit code."""
+    args = with_launcher_file(in_mode(_parser().parse_intermixed_args(argv), mode), env)
+    _check(args)
+    found = answer(Asked.of(args, env))
+    page = projection_page(found)
+    if args.html is not None:
+        _write(args.html, as_html(page, _no_chart))
+    say(to_json(found).rstrip("\n") if args.format == "json" else as_text(page))
+    if args.html is not None:
+        complain(f"written to {args.html}\n", env)
+    return ExitCode.OK
+
+
+def _parser() -> Parser:
+    about = (
+        "Tell what memory a run will need on each pipeline stage, whether it fits on a device, and the cheapest "
+        "changes that make it fit. Nothing is started; neither a GPU nor the training library is needed."
+    )
+    parser = Parser(prog="primus projection", description=about, allow_abbrev=False)
+    parser.add_argument("suite", choices=["memory", *_LATER], help="what to project; memory is all there is so far")
+    parser.add_argument("--config", dest="experiment", required=True, metavar="FILE", help="experiment file (YAML)")
+    models = ", ".join(model.model.lower() for model in accelerator_models())
+    parser.add_argument("--gpu", metavar="MODEL", help=f"the device that it has to fit on: {models}")
+    parser.add_argument("--gpus", type=int, metavar="N", help="ranks in all; default: as few as the layout needs")
+    parser.add_argument("--calibrate", metavar="RUN", help="take the margin from what this run measured on its devices")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("--html", metavar="FILE", help="write a page with a chart of all stages, too")
+    add_run_options(parser)
+    return parser
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.suite in _LATER:
+        why = "times are not projected yet"
+        raise ConfigError(f"no projection of {args.suite}", why=why, remedy="`primus projection memory` is there")
+    if args.gpus is not None and args.gpus < 1:
+        raise ConfigError(f"--gpus {args.gpus}", why="a run has at least one rank", remedy="give 1 or more")
+
+
+def _no_chart(chart: object) -> str:
+    raise TypeError(f"the page has no chart of lines: {chart}")
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        write_atomic(Path(path), text)
+    except OSError as error:
+        raise RunError("cannot write the page", where=path, why=str(error)) from None

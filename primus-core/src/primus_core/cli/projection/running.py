@@ -1,0 +1,56 @@
+"""What `primus run` says of a run's memory before it starts, and keeps in the run's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from primus_core.codec import to_json
+from primus_core.errors import PrimusError
+from primus_core.files import write_atomic
+from primus_core.hooks import HostPlugins
+from primus_core.log.console import topic_line
+from primus_core.plan import RunPlan
+from primus_core.projection.fit import margin_of
+from primus_core.projection.project import Projection, project
+from primus_core.quantities import memory_size
+from primus_core.report.projected import Projected
+from primus_core.rundir import RunDir
+
+
+def projected_lines(plan: RunPlan, hosts: HostPlugins) -> list[str]:
+    """One line, where the back end tells its model; that it cannot be told hinders no run."""
+    try:
+        shape = hosts.model_shape(plan) if plan.translation else None
+        projection = project(shape) if shape else None
+    except (PrimusError, ValueError) as error:
+        return [topic_line("memory", f"not projected: {error}")]
+    if projection is None:
+        return []
+    _keep(projection, plan)
+    return [topic_line("memory", _line(projection, plan))]
+
+
+def _line(projection: Projection, plan: RunPlan) -> str:
+    heaviest = projection.heaviest
+    where = f" on a rank of stage {heaviest.number}" if len(projection.stages) > 1 else " on each rank"
+    what = "" if projection.has_activations else " for weights and optimizer alone"
+    if plan.target.accelerator == "cpu":
+        return f"{memory_size(heaviest.bytes)} projected for tensors{where}{what}"
+    margin = sum(one.bytes for one in margin_of(heaviest, plan.target.world_size))
+    return f"{memory_size(heaviest.bytes)} projected{where}{what}, and {memory_size(margin)} of margin"
+
+
+def _keep(projection: Projection, plan: RunPlan) -> None:
+    """Raises RunError where the run's folder cannot be written."""
+    heaviest, rundir = projection.heaviest, RunDir(Path(plan.run_dir))
+    margin = sum(one.bytes for one in margin_of(heaviest, plan.target.world_size))
+    kept = Projected(
+        stage=heaviest.number,
+        bytes=heaviest.bytes,
+        margin=margin,
+        has_activations=projection.has_activations,
+    )
+    try:
+        write_atomic(rundir.projection, to_json(kept))
+    except OSError as error:
+        raise rundir.unwritable(error) from None
