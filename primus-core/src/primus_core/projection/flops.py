@@ -1,0 +1,132 @@
+"""Floating-point operations of training, from those that operators tell: products of matrices, nothing else.
+
+Conventions, which published figures often leave open:
+
+- *Model* operations are those that training needs: forward, and twice as many backward (gradients of activations and of
+  weights). What runs again to save memory is not counted, nor what a fused attention computes again in its backward.
+- *Hardware* operations are all that run.
+- Of causal attention the ``half`` is counted that the mask leaves (as Megatron and Megatron-Bridge do), or the
+  ``whole`` (as TorchTitan, PaLM's appendix and PyTorch's FlopCounterMode do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from attrs import frozen
+
+from primus_core.projection.keeping import Plan, again, plan_of
+from primus_core.shape import Block, ModelShape, Operator, Run
+
+Attention = Literal["half", "whole"]
+
+
+@frozen(kw_only=True)
+class Flops:
+    """Of one token, forward and backward through the whole model.
+
+    Attributes:
+        model: that training needs.
+        hardware: that run.
+        attention: how much of causal attention is counted.
+        tokens: of one optimizer step over all ranks.
+        ranks: that share them.
+    """
+
+    model: float
+    hardware: float
+    attention: Attention
+    tokens: int
+    ranks: int
+
+    @property
+    def model_per_iteration(self) -> float:
+        """Of one optimizer step over all ranks."""
+        return self.model * self.tokens
+
+    @property
+    def model_per_gpu(self) -> float:
+        """Of one optimizer step, a rank's equal share."""
+        return self.model_per_iteration / self.ranks
+
+    @property
+    def hardware_per_iteration(self) -> float:
+        """Of one optimizer step over all ranks."""
+        return self.hardware * self.tokens
+
+    @property
+    def hardware_per_gpu(self) -> float:
+        """Of one optimizer step, a rank's equal share."""
+        return self.hardware_per_iteration / self.ranks
+
+
+def flops_of(shape: ModelShape, attention: Attention = "half") -> Flops:
+    """Counts a model by one convention."""
+    model = hardware = 0.0
+    for run in _runs(shape):
+        block = shape.blocks[run.block]
+        needed, extra = _needed(block, attention), _fused(block, attention)
+        model += run.count * needed
+        hardware += run.count * (needed + extra) + _again(shape, run, block, attention)
+    return Flops(
+        model=model / shape.tokens,
+        hardware=hardware / shape.tokens,
+        attention=attention,
+        tokens=shape.samples * shape.sequence,
+        ranks=ranks_of(shape),
+    )
+
+
+def ranks_of(shape: ModelShape) -> int:
+    """All ranks of the run; those of context parallel are among ``data``."""
+    return shape.group("data") * shape.group("tensor") * len(shape.stages)
+
+
+def _runs(shape: ModelShape) -> Iterator[Run]:
+    for stage in shape.stages:
+        for chunk in stage:
+            yield from chunk
+
+
+def _forward(operator: Operator, attention: Attention) -> float:
+    return operator.flops / 2 if operator.causal and attention == "half" else operator.flops
+
+
+def _backward(operator: Operator, attention: Attention) -> float:
+    """All that runs."""
+    if operator.backward_flops is None:
+        return 2 * _forward(operator, attention)
+    halved = operator.causal and attention == "half"
+    return operator.backward_flops / 2 if halved else operator.backward_flops
+
+
+def _needed(block: Block, attention: Attention) -> float:
+    return sum(
+        _forward(each, attention) + min(_backward(each, attention), 2 * _forward(each, attention))
+        for each in block.operators
+    )
+
+
+def _fused(block: Block, attention: Attention) -> float:
+    """What backward passes compute beside the gradients."""
+    return sum(max(0.0, _backward(each, attention) - 2 * _forward(each, attention)) for each in block.operators)
+
+
+def _again(shape: ModelShape, run: Run, block: Block, attention: Attention) -> float:
+    """What recomputation adds; a part of a block that runs again as a whole is not recomputed twice."""
+    plan, needed = plan_of(block), shape.recomputing == "needed"
+    if not run.recompute:
+        return run.count * sum(_forward(each, attention) for each in _parts_again(plan, needed))
+    whole = sum(_forward(each, attention) for each in block.operators)
+    last = sum(_forward(each, attention) for each in block.operators[: plan.needed]) if needed else whole
+    groups = -(-run.count // run.recompute)
+    return (run.count - groups) * whole + groups * last
+
+
+def _parts_again(plan: Plan, needed: bool) -> Iterator[Operator]:
+    for part in plan.parts:
+        for each in again(plan, part, needed and not part.dropped):
+            made = {activation.name for activation in each.makes}
+            if not made or not made <= set(part.told.saves):
+                yield each
