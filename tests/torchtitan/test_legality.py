@@ -17,6 +17,7 @@ CONTEXT = "context_parallel_size"
 REPLICATE = "parallelism.data_parallel_replicate_degree"
 SHARD = "parallelism.data_parallel_shard_degree"
 SCHEDULE = "parallelism.pipeline_parallel_schedule"
+MODULES = "parallelism.module_fqns_per_model_part"
 PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST = "parallelism.pipeline_parallel_first_stage_less_layers"
 PP2: dict[str, Value] = {PIPELINE: 2, "num_layers": 4}
@@ -66,7 +67,31 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
             "num_experts: 8",
         ],
     ),
-    "a last stage without layers": (
+    "modules of no stage": (
+        {**PP2, MODULES: [["tok_embeddings", "layers.0", "layers.1"], ["layers.2", "norm", "lm_head"]]},
+        2,
+        "stages",
+        ["no stage has layers.3", "once"],
+    ),
+    "modules of two stages": (
+        {PIPELINE: 2, MODULES: [["tok_embeddings", "layers.0", "layers.1"], ["layers.1", "norm", "lm_head"]]},
+        2,
+        "stages",
+        ["several stages have layers.1", "once"],
+    ),
+    "modules by other names": (
+        {PIPELINE: 2, MODULES: [["tok_embeddings", "layers.0", "layers.1"], ["norm", "lm_head", "output"]]},
+        2,
+        "stages",
+        ["the model has no output", "once"],
+    ),
+    "stages that are written": (
+        {PIPELINE: 2, MODULES: [["tok_embeddings", "layers.0", "layers.1", "norm", "lm_head"]]},
+        2,
+        "stages",
+        ["1 stages do not suit 1F1B on 2 ranks", "write 2 stages"],
+    ),
+    "sequences on a stage without layers": (
         {**LONG, PIPELINE: 2, "num_layers": 1, "seq_length": 256},
         4,
         "stages",

@@ -9,7 +9,7 @@ import pytest
 from tests.torchtitan.experiments import plan_of
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.comparing import Case, differences, shape_of
-from tests.torchtitan.truth.layouts import LAYOUTS, TP, Layout, first_plan, plans_of, trained
+from tests.torchtitan.truth.layouts import LAYOUTS, MODULES, PP, SCHEDULE, TP, Layout, first_plan, plans_of, trained
 from tests.torchtitan.truth.models import SMALL, presets, shallow
 
 ENTRY = "tests.torchtitan.truth.entry:measure"
@@ -46,6 +46,14 @@ def test_every_preset_in_some_layout(titan_ranks: Ranks, tmp_path: Path) -> None
             cases.append(Case(name=f"{name}, {layout.name}", plan=plan, shape=shape_of(plan), ranks=(last,)))
     assert len(cases) >= 40
     check(titan_ranks, tmp_path, cases)
+
+
+def test_stages_that_are_written(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """Names of modules in any order, and a norm that is not where the output is."""
+    stages = [["layers.0", "tok_embeddings"], ["layers.2", "layers.1"], ["layers.3", "layers.4", "norm"]]
+    written = {**SMALL["latent"], PP: 2, SCHEDULE: "Interleaved1F1B", MODULES: [*stages, ["lm_head", "layers.5"]]}
+    ((layout, plan),) = plans_of(written, [Layout(4, {})])
+    check(titan_ranks, tmp_path, [Case(name=layout.name, plan=plan, shape=shape_of(plan), ranks=(0, 3))])
 
 
 def test_local_types_need_a_newer_torch(titan_ranks: Ranks, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ COPIES = "parallelism.data_parallel_replicate_degree"
 SCHEDULE = "parallelism.pipeline_parallel_schedule"
 PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST_LESS, LAST_LESS = (f"parallelism.pipeline_parallel_{end}_stage_less_layers" for end in ("first", "last"))
+MODULES = "parallelism.module_fqns_per_model_part"
 SEQUENCE = 4096
 
 

@@ -28,6 +28,10 @@ class Schedule:
         """On each rank."""
         return 1 if self.stages == "one" else 2
 
+    def has(self, stages: int) -> bool:
+        """Whether a rank may have so many stages."""
+        return {"one": stages == 1, "two": stages == 2, "several": stages > 1}[self.stages]
+
     def allows(self, micro_batches: int, ranks: int, stages: int) -> bool:
         """Whether a step may have so many micro batches, with so many stages on all ranks together."""
         if self.micro_batches == "rounds":

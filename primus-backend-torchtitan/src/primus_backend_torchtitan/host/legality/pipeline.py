@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from primus_backend_torchtitan.host.case import CONTEXT, PIPELINE, Case
+from primus_backend_torchtitan.host.legality.written import MODULES, check_written
 from primus_backend_torchtitan.host.schedules import NAMES, Schedule, schedule_of
 from primus_core.outcome import Finding
 from primus_core.parameters import nearest
@@ -15,7 +16,6 @@ from primus_core.planning.nearest import nearest_sizes
 _LAYERS, _TIED = "model.num_layers", "model.untie_embeddings_and_output_weights"
 _SCHEDULE, _FILE = "parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule_csv"
 _LOSS, _PIECES = "loss.kind", "loss.num_chunks"
-_MODULES = "parallelism.module_fqns_per_model_part"
 _PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 _FIRST, _LAST = (f"parallelism.pipeline_parallel_{end}_stage_less_layers" for end in ("first", "last"))
 _GLOBAL, _LOCAL, _MICRO = (
@@ -48,8 +48,10 @@ def check_pipeline(case: Case) -> Iterator[Finding]:
             f"write {near}" if near else f"write one of {', '.join(NAMES)}",
         )
         return
-    if case.values[_MODULES] is None:
+    if case.values[MODULES] is None:
         yield from _stages(case, schedule)
+    else:
+        yield from check_written(case, schedule)
     if schedule.splits and case.values[_LOSS] == "chunked":
         yield case.error(
             "loss",
@@ -92,8 +94,7 @@ class _Cut:
             return True
         stages = self.stages(ranks)
         each, rest = divmod(stages, ranks)
-        right = {"one": each == 1, "two": each == 2, "several": each > 1}[self.schedule.stages]
-        if not right or rest:
+        if rest or not self.schedule.has(each):
             return False
         units, larger = divmod(self.units, stages)
         first, last = self.case.size(_FIRST, 0), self.case.size(_LAST, 0)
