@@ -40,14 +40,14 @@ def measured_memory(report: RunReport) -> int | None:
 
 
 def memory_lines(report: RunReport, plan: RunPlan, rundir: RunDir) -> list[str]:
-    """Projected against measured; nothing for a run without a projection of its activations.
+    """Projected against measured; nothing for a run that was not projected.
 
     On CPUs only the whole process is measured, Python and its libraries included, which says nothing of tensors alone.
     """
     projected = read_projected(rundir)
-    if projected is None or not projected.has_activations:
+    if projected is None:
         return []
-    told = f"{memory_size(projected.bytes)} projected"
+    told = f"{memory_size(projected.bytes)} projected{'' if projected.has_activations else ' without activations'}"
     if plan.target.accelerator == "cpu":
         resident = max((rank.peak_memory_bytes for rank in report.ranks), default=0)
         whole = f"; the largest process had {memory_size(resident)}, libraries included" if resident else ""

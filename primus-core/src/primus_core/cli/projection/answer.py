@@ -89,7 +89,9 @@ def answer(asked: Asked) -> Answer:
     shape = shape_of(judged, plan)
     projection = project(shape)
     learned = _learned(asked)
-    found = _fit(projection, margin_of(projection.heaviest, plan.target.world_size, learned), device)
+    on_device = device is not None or plan.target.accelerator != "cpu"
+    margin = margin_of(projection.heaviest, plan.target.world_size, learned) if on_device else ()
+    found = _fit(projection, margin, device)
     changes = _changes(asked, plan, shape, found, learned) if found.fits is False else ()
     return _answer(plan, shape, projection, found, changes)
 

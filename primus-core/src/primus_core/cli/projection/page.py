@@ -38,7 +38,8 @@ def _run(answer: Answer) -> str:
 
 def _verdict(answer: Answer) -> str:
     stage = f"The rank of stage {answer.heaviest} is the heaviest" if len(answer.stages) > 1 else "Each rank is alike"
-    told = f"{stage}: {memory_size(answer.needed)} with a margin of {memory_size(sum(m.bytes for m in answer.margin))}"
+    margin = sum(one.bytes for one in answer.margin)
+    told = f"{stage}: {memory_size(answer.needed)}" + (f" with a margin of {memory_size(margin)}" if margin else "")
     if answer.capacity is None:
         return f"{told}. --gpu MODEL tells whether it fits."
     of = f"of {memory_size(answer.capacity)} on one {answer.device}"

@@ -33,7 +33,7 @@ def projected_lines(plan: RunPlan, hosts: HostPlugins) -> list[str]:
 def _line(projection: Projection, plan: RunPlan) -> str:
     heaviest = projection.heaviest
     where = f" on a rank of stage {heaviest.number}" if len(projection.stages) > 1 else " on each rank"
-    what = "" if projection.has_activations else " for weights and optimizer alone"
+    what = "" if projection.has_activations else " (weights and optimizer alone)"
     if plan.target.accelerator == "cpu":
         return f"{memory_size(heaviest.bytes)} projected for tensors{where}{what}"
     margin = sum(one.bytes for one in margin_of(heaviest, plan.target.world_size))
