@@ -42,17 +42,17 @@ class Norm(torch.autograd.Function):
 
 
 class Elementwise(torch.autograd.Function):
-    """Keeps its input alone."""
+    """Keeps what it reads alone."""
 
     @staticmethod
-    def forward(ctx: Any, source: Any, width: int) -> Any:
-        ctx.save_for_backward(source)
+    def forward(ctx: Any, source: Any, width: int, weights: Any = None) -> Any:
+        ctx.save_for_backward(source, weights)
         return source.new_empty((*source.shape[:-1], width))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        (source,) = ctx.saved_tensors
-        return torch.empty_like(source), None
+        source, weights = ctx.saved_tensors
+        return torch.empty_like(source), None, None if weights is None else torch.empty_like(weights)
 
 
 class Rotation(torch.autograd.Function):
@@ -79,6 +79,10 @@ def _gated(source: Any, bias: Any, *options: Any) -> Any:
     return Elementwise.apply(source, source.shape[-1] // 2)
 
 
+def _weighted(source: Any, bias: Any, weights: Any, *options: Any) -> Any:
+    return Elementwise.apply(source, source.shape[-1] // 2, weights)
+
+
 def _rotated(source: Any, *args: Any, **options: Any) -> Any:
     return Rotation.apply(source)
 
@@ -87,7 +91,7 @@ def _rotated(source: Any, *args: Any, **options: Any) -> Any:
 def fused() -> Iterator[None]:
     """Attention, norms, gated activation and rotary positions in one kernel each."""
     from megatron.core.transformer import attention as layer
-    from megatron.core.transformer import mlp
+    from megatron.core.transformer import mlp, multi_latent_attention
 
     from primus_backend_megatron.rank.patches import attention
 
@@ -96,5 +100,7 @@ def fused() -> Iterator[None]:
         mock.patch.object(torch.nn.RMSNorm, "forward", _norm),
         mock.patch.object(mlp, "bias_swiglu_impl", _gated),
         mock.patch.object(layer, "apply_rotary_pos_emb", _rotated),
+        mock.patch.object(multi_latent_attention, "apply_rotary_pos_emb", _rotated),
+        mock.patch.object(mlp, "weighted_bias_swiglu_impl", _weighted),
     ):
         yield

@@ -13,6 +13,7 @@ from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Target, Translation
 from primus_core.planning.retention import check_retention
+from primus_core.shape import ModelShape
 
 CONTRACT = 1
 FRAMEWORK = "megatron"
@@ -23,6 +24,7 @@ __all__ = [
     "LIBRARY",
     "LIBRARY_VERSIONS",
     "foreign_keys",
+    "model_shape",
     "portable_keys",
     "preflight_check",
     "schema_for",
@@ -34,6 +36,16 @@ __all__ = [
 def translate_config(experiment: Experiment, module: Module, target: Target) -> Translation | None:
     """Translate a module whose framework is ``megatron``."""
     return translate(experiment, module, target) if module.framework == FRAMEWORK else None
+
+
+@host
+def model_shape(plan: RunPlan) -> ModelShape | None:
+    """The model on the ranks of the plan's layout."""
+    if plan.framework != FRAMEWORK:
+        return None
+    from primus_backend_megatron.host.shape import shape_of_plan  # here: only projection asks for it
+
+    return shape_of_plan(plan)
 
 
 @host

@@ -1,0 +1,56 @@
+"""The kinds of blocks of a model, and how they follow each other on the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.shape import parameters
+from primus_backend_megatron.host.shape.layers import EMBEDDING, EXPERTS, HEAD, LAYER, PREDICTION, chunks_of, joined
+from primus_backend_megatron.host.shape.operators import operators_of, recomputed_of, runs_of
+from primus_backend_megatron.host.shape.operators_work import Work
+from primus_core.shape import Block, Run
+
+_PARAMETERS = {
+    EMBEDDING: parameters.embedding,
+    LAYER: parameters.layer,
+    EXPERTS: parameters.expert_layer,
+    PREDICTION: parameters.prediction,
+    HEAD: parameters.head,
+}
+
+
+def blocks_of(case: Case) -> Mapping[str, Block]:
+    """Those that occur, by kind."""
+    kinds = dict.fromkeys(kind for stage in chunks_of(case) for chunk in stage for kind in chunk)
+    return {kind: _block(case, kind) for kind in kinds}
+
+
+def _block(case: Case, kind: str) -> Block:
+    tensors = parameters.Tensors(case)
+    experts = kind == EXPERTS or (kind == PREDICTION and case.shape.experts > 0)
+    return Block(
+        parameters=_PARAMETERS[kind](tensors),
+        buffers=parameters.expert_buffers(tensors) if experts else (),
+        operators=operators_of(case, kind),
+        recomputed=recomputed_of(case, kind),
+        workspace=Work.of(case).gathered(),
+    )
+
+
+def stages_of(case: Case) -> tuple[tuple[tuple[Run, ...], ...], ...]:
+    """By pipeline rank and chunk."""
+    return tuple(tuple(_runs(case, chunk) for chunk in stage) for stage in chunks_of(case))
+
+
+def _runs(case: Case, kinds: tuple[str, ...]) -> tuple[Run, ...]:
+    """Layers that are recomputed are counted from the chunk's first, whatever their kind."""
+    runs: list[Run] = []
+    done = 0
+    for kind, count in joined(kinds):
+        if kind in (LAYER, EXPERTS):
+            runs += runs_of(case, kind, count, done)
+            done += count
+        else:
+            runs.append(Run(block=kind, count=count))
+    return tuple(runs)

@@ -1,0 +1,107 @@
+"""Which layers there are, and on which stage of the pipeline each of them is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+
+from primus_backend_megatron.host.legality.case import Case
+from primus_core.experiment import Value
+
+EMBEDDING, LAYER, EXPERTS, PREDICTION, HEAD = "embedding", "layer", "expert_layer", "prediction", "head"
+
+_REPEATED = re.compile(r"(\[[\d,\s]*\])\s*(?:\*\s*(\d+))?")
+_GROUPS = (re.compile(r"\(([^)]+)\)\*(\d+)"), re.compile(r"(.)\*(\d+)"))
+_LETTERS = {"E": EMBEDDING, "t": LAYER, "m": PREDICTION, "L": HEAD}
+_WORDS = {"embedding": EMBEDDING, "decoder": LAYER, "mtp": PREDICTION, "loss": HEAD}
+
+
+def kinds_of(case: Case) -> tuple[str, ...]:
+    """The kind of each layer, in their order."""
+    layers = case.shape.layers
+    if not case.shape.experts:
+        return (LAYER,) * layers
+    pattern = _pattern(case.values["moe_layer_freq"], layers)
+    return tuple(EXPERTS if index < len(pattern) and pattern[index] else LAYER for index in range(layers))
+
+
+def _pattern(frequency: Value, layers: int) -> list[int]:
+    """Every so manieth layer, or a 0 or 1 for each, also as text such as ``([0]*3+[1]*58)``."""
+    if isinstance(frequency, str) and not frequency.strip().isdecimal():
+        return [
+            int(number)
+            for part, times in _REPEATED.findall(frequency)
+            for number in re.findall(r"\d+", part) * int(times or 1)
+        ]
+    if isinstance(frequency, list):
+        return [int(one) if isinstance(one, (int, str)) else 0 for one in frequency]
+    every = int(frequency) if isinstance(frequency, (int, str)) else 1
+    return [int(index % every == 0) for index in range(layers)]
+
+
+def chunks_of(case: Case) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """By pipeline rank and by chunk of it, the kinds of its blocks in their order."""
+    stages = case.size("pipeline_model_parallel_size")
+    planned = _by_layout(case) or _by_number(case, stages)
+    kinds = iter((*kinds_of(case),))
+    filled = [tuple(next(kinds, LAYER) if kind == LAYER else kind for kind in chunk) for chunk in planned]
+    return tuple(tuple(filled[stage::stages]) for stage in range(stages))
+
+
+def _by_layout(case: Case) -> list[list[str]]:
+    """Chunks in the order of the layers, where the experiment lists them; empty where it does not."""
+    layout = case.values["pipeline_model_parallel_layout"]
+    if isinstance(layout, list):
+        return [[_WORDS.get(str(word), LAYER) for word in chunk] for chunk in layout if isinstance(chunk, list)]
+    if not isinstance(layout, str):
+        return []
+    text = layout.replace(",", "")
+    for pattern in _GROUPS:
+        text = pattern.sub(lambda found: found[1] * int(found[2]), text)
+    return [[_LETTERS[letter] for letter in chunk if letter in _LETTERS] for chunk in text.split("|")]
+
+
+def _by_number(case: Case, stages: int) -> list[list[str]]:
+    """Equal chunks, but for the first and last stage where they have a number of their own.
+
+    Where the embedding or the loss counts as a layer, the stage that has it has a layer less.
+    """
+    counts = _per_stage(case, stages)
+    chunks = chunks_per_rank(case, counts[0])
+    found = [[LAYER] * (counts[stage] // chunks) for _ in range(chunks) for stage in range(stages)]
+    if case.on("account_for_embedding_in_pipeline_split"):
+        found[0] = found[0][1:]
+    if case.on("account_for_loss_in_pipeline_split"):
+        found[-1] = found[-1][1:]
+    found[0] = [EMBEDDING, *found[0]]
+    found[-1] += [PREDICTION] * case.size("mtp_num_layers", 0) + [HEAD]
+    return found
+
+
+def _per_stage(case: Case, stages: int) -> list[int]:
+    first, last = case.values["decoder_first_pipeline_num_layers"], case.values["decoder_last_pipeline_num_layers"]
+    ends = [size for size in (first, last) if isinstance(size, int)]
+    counted = case.on("account_for_embedding_in_pipeline_split") + case.on("account_for_loss_in_pipeline_split")
+    between = max(1, stages - len(ends))
+    counts = [(case.shape.layers - sum(ends) + counted) // between] * stages
+    if isinstance(first, int):
+        counts[0] = first
+    if isinstance(last, int):
+        counts[-1] = last
+    return counts
+
+
+def chunks_per_rank(case: Case, layers: int) -> int:
+    """Chunks of each pipeline rank, that are called virtual stages."""
+    if case.size("pipeline_model_parallel_size") == 1:
+        return 1
+    per_chunk = case.values["num_layers_per_virtual_pipeline_stage"]
+    if isinstance(per_chunk, int) and per_chunk:
+        return max(1, layers // per_chunk)
+    return case.size("num_virtual_stages_per_pipeline_rank")
+
+
+def joined(kinds: Iterable[str]) -> list[tuple[str, int]]:
+    """Kinds that follow each other, counted."""
+    return [(kind, len(list(same))) for kind, same in groupby(kinds)]

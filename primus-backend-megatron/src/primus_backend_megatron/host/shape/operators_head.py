@@ -1,0 +1,75 @@
+"""The ends of the model: the embedding, and the output layer with the loss."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from primus_backend_megatron.host.shape.operators_linear import column, dropout
+from primus_backend_megatron.host.shape.operators_norm import norm
+from primus_backend_megatron.host.shape.operators_work import FP32, INT64, Work
+from primus_core.shape import Activation, Operator
+
+
+def embedding(work: Work) -> list[Operator]:
+    """Rows of the table, made sequence first."""
+    size = work.stream()
+    tokens = Activation(name="tokens", bytes=work.batch * work.length * work.context * INT64, gradient=0)
+    return [
+        Operator(
+            name="word_embeddings",
+            component="embedding",
+            makes=(tokens, Activation(name="rows", bytes=work.tokens * work.hidden * work.element)),
+            keeps=("tokens",),
+            weights=("embedding.word_embeddings.weight",),
+        ),
+        Operator(
+            name="transpose",
+            component="embedding",
+            reads=("rows",),
+            passes=("rows",),
+            makes=(Activation(name="transposed" if work.dropout else "output", bytes=size),),
+        ),
+        *([dropout(work, "dropout", "transposed", "output", "embedding")] if work.dropout else ()),
+    ]
+
+
+def head(work: Work) -> list[Operator]:
+    """Final norm, logits and the loss of each token.
+
+    The library holds the logits and what the layers made until the loss is there. The loss keeps the probabilities in
+    fp32, in the place of its copy of the logits; backward they become the gradient.
+    """
+    weights = (
+        "decoder.final_layernorm.weight",
+        *(("decoder.final_layernorm.bias",) if work.norm == "LayerNorm" else ()),
+    )
+    return [
+        *norm(work, "final_layernorm", "input", weights),
+        _logits(work),
+        *_loss(work),
+    ]
+
+
+def _logits(work: Work) -> Operator:
+    """In fp32 the loss works in the place of the logits, which is then that of their gradient."""
+    (product,) = column(
+        work, "output_layer", "final_layernorm", "logits", work.vocabulary, inner=work.hidden, component="head"
+    )
+    return evolve(product, keeps=(*product.keeps, "logits")) if work.element == FP32 else product
+
+
+def _loss(work: Work) -> list[Operator]:
+    exact = work.tokens * work.vocabulary * FP32 if work.element != FP32 else 0
+    probabilities = Activation(name="probabilities", bytes=exact, gradient=0)
+    targets = Activation(name="targets", bytes=work.tokens * (2 * INT64 + 2 * FP32 + 1), gradient=0)
+    return [
+        Operator(
+            name="loss",
+            component="loss",
+            reads=("logits",),
+            holds=("logits", "input"),
+            makes=(probabilities, targets, Activation(name="loss", bytes=work.tokens * FP32)),
+            keeps=("probabilities", "targets"),
+            passes=("logits",) if work.element == FP32 else (),
+        )
+    ]

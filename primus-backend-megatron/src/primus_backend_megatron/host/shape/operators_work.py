@@ -1,0 +1,97 @@
+"""Sizes that the operators of a model have on one rank, for one micro batch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import frozen
+
+from primus_backend_megatron.host.legality.case import Case
+
+FP32 = 4
+INT64 = 8
+
+
+@frozen(kw_only=True)
+class Work:
+    """Tokens and features of one rank.
+
+    Attributes:
+        batch: samples of a micro batch.
+        length: tokens of a sample that this rank has, with context parallelism its share.
+        tensor: ranks that divide the features; with `sequence_parallel` they divide the tokens between them.
+        element: bytes of a number that the model computes with.
+        heads, groups, ffn, vocabulary: the share of one tensor parallel rank.
+    """
+
+    case: Case
+    fused: bool
+    batch: int
+    length: int
+    context: int
+    tensor: int
+    sequence_parallel: bool
+    element: int
+    hidden: int
+    heads: int
+    groups: int
+    head: int
+    ffn: int
+    vocabulary: int
+    gated: bool
+    bias: bool
+    dropout: float
+    norm: Literal["RMSNorm", "LayerNorm"]
+
+    @classmethod
+    def of(cls, case: Case) -> Work:
+        """The sizes that a plan asks for."""
+        shape, tensor = case.shape, case.size("tensor_model_parallel_size")
+        context = case.size("context_parallel_size")
+        return cls(
+            case=case,
+            fused=is_fused(case),
+            batch=case.size("micro_batch_size"),
+            length=shape.sequence // context,
+            context=context,
+            tensor=tensor,
+            sequence_parallel=case.on("sequence_parallel") and tensor > 1,
+            element=2 if case.on("bf16") or case.on("fp16") else FP32,
+            hidden=shape.hidden,
+            heads=shape.heads // tensor,
+            groups=max(1, shape.query_groups // tensor),
+            head=shape.head_size,
+            ffn=shape.ffn_hidden // tensor,
+            vocabulary=shape.vocabulary // tensor,
+            gated=shape.gated_mlp,
+            bias=case.on("add_bias_linear"),
+            dropout=case.number("hidden_dropout"),
+            norm="RMSNorm" if case.values["normalization"] == "RMSNorm" else "LayerNorm",
+        )
+
+    @property
+    def tokens(self) -> int:
+        """That a rank computes on where features are divided."""
+        return self.batch * self.length
+
+    @property
+    def own_tokens(self) -> int:
+        """That a rank has between the divided parts: the residual stream and the norms."""
+        return self.tokens // self.tensor if self.sequence_parallel else self.tokens
+
+    def stream(self, element: int | None = None) -> int:
+        """Bytes of the residual stream."""
+        return self.own_tokens * self.hidden * (element or self.element)
+
+    def gathered(self) -> int:
+        """Bytes of all tokens' features, where each rank has only its tokens; 0 where it has all."""
+        return self.tokens * self.hidden * self.element if self.sequence_parallel else 0
+
+    def wide(self, features: int) -> int:
+        """Bytes of so many features of all tokens."""
+        return self.tokens * features * self.element
+
+
+def is_fused(case: Case) -> bool:
+    """Transformer Engine's layers, or Megatron's own that computes each operation by itself."""
+    return case.values["transformer_impl"] == "transformer_engine"
