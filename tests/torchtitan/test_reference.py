@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import attrs
 from jsonschema import Draft202012Validator
 
+from primus_backend_torchtitan import host
 from primus_backend_torchtitan.host.flavors import NAMES as FLAVOR
 from primus_backend_torchtitan.host.flavors import flavor_of, flavors
 from primus_backend_torchtitan.host.foreign import foreign_keys
@@ -23,7 +25,9 @@ from primus_core.explain.vocabulary import vocabulary
 from primus_core.hooks import load_host
 from primus_core.plan import Translation
 from primus_core.planning.settings import core_schema
+from primus_core.projection.fullysharded import static_of
 from primus_core.resolve import preset_parameters
+from primus_core.testing.shapes import shape_problems
 from primus_core.yamlfile import load
 from tests.megatron.references import FOLDER, Reference, needs_reference, references_for, typed
 from tests.torchtitan.experiments import translate
@@ -104,6 +108,17 @@ def test_every_experiment_loads() -> None:
         for reference in references()
     }
     assert {name: problems for name, problems in wrong.items() if problems} == {}
+
+
+def test_every_experiment_has_a_shape() -> None:
+    """Projection reads one of each, also of models that TorchTitan cannot build, and no figure is below zero."""
+    for reference in references():
+        assert reference.judged.plan is not None
+        shape = host.model_shape(reference.judged.plan)
+        assert shape is not None
+        assert list(shape_problems(shape)) == []
+        assert min(attrs.astuple(static_of(shape, 0))) >= 0
+        assert static_of(shape, 0).weights > 0
 
 
 def test_every_value_is_what_it_was() -> None:

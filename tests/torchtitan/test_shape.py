@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.projection.parameters import count
 from tests.torchtitan.experiments import plan_of
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.comparing import Case, differences, shape_of
 from tests.torchtitan.truth.layouts import LAYOUTS, MODULES, PP, SCHEDULE, TP, Layout, first_plan, plans_of, trained
 from tests.torchtitan.truth.models import SMALL, presets, shallow
 
+TOTALS = {
+    "llama3.1_8B": 8_030_261_248,
+    "llama3.1_70B": 70_553_706_496,
+    "deepseek_v3": 671_026_404_352,
+    "mixtral_8x7B_v0.1": 46_702_792_704,
+}
+"""Parameters that the published weights have, without those that predict a second token."""
 ENTRY = "tests.torchtitan.truth.entry:measure"
 
 
@@ -46,6 +54,17 @@ def test_every_preset_in_some_layout(titan_ranks: Ranks, tmp_path: Path) -> None
             cases.append(Case(name=f"{name}, {layout.name}", plan=plan, shape=shape_of(plan), ranks=(last,)))
     assert len(cases) >= 40
     check(titan_ranks, tmp_path, cases)
+
+
+def test_published_models_have_their_size_in_any_layout() -> None:
+    """A layout divides parameters, and counts none twice; the heaviest stage alone has fewer than all together."""
+    every = dict(presets())
+    for name, total in TOTALS.items():
+        params = {**every[name], "mtp_num_layers": 0, "make_vocab_size_divisible_by": 1}
+        counts = [count(shape_of(plan)) for _, plan in plans_of(params, LAYOUTS[::4])]
+        assert {found.total for found in counts} == {total}
+        assert len(counts) >= 4
+        assert all(max(found.stages) < total for found in counts if len(found.stages) > 1)
 
 
 def test_stages_that_are_written(titan_ranks: Ranks, tmp_path: Path) -> None:
