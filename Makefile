@@ -12,7 +12,7 @@ PACKAGES := primus-core primus-backend-megatron primus-backend-torchtitan primus
 METADATA := constraints.txt $(PACKAGES:=/pyproject.toml)
 EXAMPLE ?= examples/llama-tiny.yaml
 
-.PHONY: help run setup test test-cluster lint unit benchmarks clean
+.PHONY: help run setup test test-cluster lint unit benchmarks accuracy clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -58,9 +58,14 @@ test-cluster: $(VENV)/.tested
 benchmarks: $(VENV)/.tested
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/config.py
+	$(BIN)/python benchmarks/projection.py
 	$(BIN)/python benchmarks/logging_cost.py
 	$(BIN)/python benchmarks/overhead.py megatron
 	$(BIN)/python benchmarks/overhead.py torchtitan
+
+# compares projections with what the libraries do and writes docs/accuracy.md; an hour of one core or more
+accuracy: $(VENV)/.tested
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.accuracy
 
 clean:
 	rm -rf $(VENV) output dist

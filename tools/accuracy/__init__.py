@@ -1,0 +1,1 @@
+"""``python -m tools.accuracy``: compare projections with what the libraries do, and write ``docs/accuracy.md``."""

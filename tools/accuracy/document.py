@@ -1,0 +1,77 @@
+"""``docs/accuracy.md``: every comparison with its signed error."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from primus_core.render.tables import markdown_text
+from tools.accuracy.groups import Group
+from tools.accuracy.rows import Outcome, Row
+
+_PACKAGES = ("torch", "megatron-core", "torchtitan", "primus-core")
+_HEAD = """\
+# How true projections are
+
+`make accuracy` writes this page anew; it takes {minutes:.0f} minutes of one core. {when}, Python {python}, {versions}.
+
+Each row has the projected figure, the measured one, and by how much the projection is off: below zero, too low.
+Nothing is fitted: a figure follows from the experiment by arithmetic alone, and no row has been used to set a number.
+What only a GPU has (see [projection](projection.md)) is not compared here: no GPU was at hand.
+"""
+
+
+def document(outcomes: Mapping[Group, Outcome]) -> str:
+    """The whole page."""
+    seconds = sum(outcome.seconds for outcome in outcomes.values())
+    head = _HEAD.format(
+        minutes=max(1, seconds / 60),
+        when=time.strftime("%Y-%m-%d", time.gmtime()),
+        python=platform.python_version(),
+        versions=", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+    )
+    return "\n".join([head, *_summary(outcomes), *(_section(group, outcome) for group, outcome in outcomes.items())])
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _summary(outcomes: Mapping[Group, Outcome]) -> list[str]:
+    lines = ["| what | rows | exact | lowest | highest | allowed |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for group, outcome in outcomes.items():
+        errors = [error for row in outcome.rows if (error := row.error) is not None]
+        low, high = (f"{min(errors):+.3f} %", f"{max(errors):+.3f} %") if errors else ("", "")
+        exact = sum(error == 0 for error in errors)
+        lines.append(f"| {group.title} | {len(errors)} | {exact} | {low} | {high} | {group.allowed} % |")
+    return [*lines, ""]
+
+
+def _section(group: Group, outcome: Outcome) -> str:
+    lines = [f"## {group.title}", "", group.what, ""]
+    if outcome.problem:
+        lines += [f"**{markdown_text(outcome.problem)}**", ""]
+    if outcome.rows:
+        lines += [*_table(group, outcome.rows), ""]
+    return "\n".join(lines)
+
+
+def _table(group: Group, rows: Sequence[Row]) -> list[str]:
+    head = f"| model | layout | projected ({group.unit}) | measured | off by | |"
+    return [head, "| --- | --- | ---: | ---: | ---: | --- |", *(_line(row) for row in rows)]
+
+
+def _line(row: Row) -> str:
+    error = "" if row.error is None else f"{row.error:+.3f} %"
+    why = "; ".join(filter(None, [row.note, *row.differences]))
+    cells = (row.model, row.layout, _figure(row.projected), _figure(row.measured), error, why)
+    return f"| {' | '.join(map(markdown_text, cells))} |"
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"

@@ -1,0 +1,89 @@
+"""One comparison each, as the programs print them and as they are kept from run to run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from tools.accuracy.groups import Group
+
+
+@frozen(kw_only=True)
+class Row:
+    """A projected figure beside a measured one."""
+
+    model: str
+    layout: str
+    projected: float | None
+    measured: float | None
+    note: str = ""
+    """Why it is not to be judged, where it is not."""
+    differences: tuple[str, ...] = ()
+    """Of single figures whose sums may be equal."""
+
+    def is_off(self, allowed: float) -> bool:
+        """Whether it differs by more than so many percent, without a reason that is known."""
+        beyond = self.error is not None and abs(self.error) > allowed
+        return bool(self.differences) or (beyond and not self.note)
+
+    @property
+    def error(self) -> float | None:
+        """Percent of the measured figure, negative where the projection is too low; None where one is missing."""
+        if self.projected is None or self.measured is None:
+            return None
+        if self.measured == self.projected:
+            return 0.0
+        return (self.projected / self.measured - 1) * 100 if self.measured else float("inf")
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What came of a group's program."""
+
+    rows: tuple[Row, ...]
+    seconds: float
+    problem: str = ""
+    """Why there are not all rows."""
+
+
+def run(group: Group, root: Path) -> Outcome:
+    """Start the group's program, and read what it prints; a program that is not there is a problem, no error."""
+    started = time.monotonic()
+    if find_spec(group.module.rpartition(".")[0]) is None or find_spec(group.module) is None:
+        return Outcome(rows=(), seconds=0.0, problem=f"not measured: there is no {group.module}")
+    words = [sys.executable, "-m", group.module]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+    rows = tuple(_rows(done.stdout))
+    problem = "" if done.returncode == 0 else f"it ended with {done.returncode}: {_last_line(done.stderr)}"
+    return Outcome(rows=rows, seconds=time.monotonic() - started, problem=problem)
+
+
+def _rows(text: str) -> Iterator[Row]:
+    for line in text.splitlines():
+        if line.startswith("{"):
+            yield row_of(json.loads(line))
+
+
+def row_of(told: Mapping[str, Any]) -> Row:
+    """The row that a program told."""
+    return Row(
+        model=str(told["model"]),
+        layout=str(told["layout"]),
+        projected=told["projected"],
+        measured=told["measured"],
+        note=str(told.get("note", "")),
+        differences=tuple(map(str, told.get("differences", ()))),
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
