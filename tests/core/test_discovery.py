@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from primus_core import discovery
 from primus_core.contract import CONTRACT
+from primus_core.discovery import metadata
 from primus_core.errors import ConfigError, DependencyError
 from tests.distributions import Install
 
@@ -202,3 +205,32 @@ def test_a_scan_is_quick() -> None:
         discovery.scan()
         times.append(time.process_time() - start)
     assert min(times) < 0.03
+
+
+def test_distributions_are_those_that_the_standard_library_finds(install: Install) -> None:
+    """Read without `importlib.metadata`: the same folders in the same order, and the same one of each name."""
+    install("P.dotted_Name", "[primus.presets]\ndotted = p_dotted\n", {"p_dotted/__init__.py": ""})
+    ours = [found.read_text("METADATA") for found in metadata.described()]
+    theirs = [found.read_text("METADATA") for found in importlib.metadata.distributions()]
+    assert ours == theirs
+    for name in ("p-dotted.name", "pyyaml", "PLUGGY", "primus_core", "pytest"):
+        assert discovery.installed_version(name) == importlib.metadata.version(name)
+    assert discovery.installed_version("no-such-thing") is None
+
+
+def test_a_distribution_in_an_archive_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry of sys.path that is no folder is left to the standard library."""
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("p_zipped-3.1.dist-info/METADATA", "Metadata-Version: 2.1\nName: p-zipped\nVersion: 3.1\n")
+        archive.writestr("p_zipped-3.1.dist-info/entry_points.txt", "[primus.presets]\nzipped = json\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
+    assert discovery.installed_version("p-zipped") == "3.1"
+    assert found("primus.presets", "zipped").version == "3.1"
+
+
+def test_a_distribution_that_comes_while_we_run_is_seen(install: Install) -> None:
+    """What was read of a folder of packages counts until the folder changes."""
+    install("p-early", "[primus.presets]\nearly = json\n", {"p_early/__init__.py": ""})
+    assert discovery.installed_version("p-late") is None
+    install("p-late", "[primus.presets]\nlate = json\n", {"p_late/__init__.py": ""})
+    assert discovery.installed_version("p-late") == "1.2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from primus_backend_megatron.host.foreign import check_buildable, foreign_keys, portable_keys
 from primus_backend_megatron.host.legality import check_plan
@@ -13,7 +14,9 @@ from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan, Target, Translation
 from primus_core.planning.retention import check_retention
-from primus_core.shape import ModelShape
+
+if TYPE_CHECKING:
+    from primus_core.shape import ModelShape  # dear, and few commands ask for it
 
 CONTRACT = 1
 FRAMEWORK = "megatron"

@@ -9,9 +9,7 @@ from pathlib import Path
 from attrs import frozen
 
 from primus_core.checkpoints.folders import Checkpoint, newest_first
-
-KEEP = ("keep_last_checkpoints", "keep_every_checkpoint")
-"""Core's parameters."""
+from primus_core.checkpoints.words import KEEP
 
 
 @frozen(kw_only=True)

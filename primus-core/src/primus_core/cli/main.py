@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -93,6 +92,8 @@ def _fail(error: Exception, arguments: Sequence[str], *, debug: bool) -> int:
 
     env = {**os.environ, **assignments(arguments)}
     if debug:
+        import traceback  # here: dear, and seldom wanted
+
         complain("".join(traceback.format_exception(error)), env)
     complain(error_screen(name_options(error, arguments)), env)
     return error.exit_code if isinstance(error, PrimusError) else ExitCode.RUNTIME

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from primus_core.contract.markers import spec
 from primus_core.experiment import Experiment, Module
 from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
-from primus_core.shape import ModelShape
+
+if TYPE_CHECKING:
+    from primus_core.shape import ModelShape  # its many classes are dear, and a dry run asks for no shape
 
 
 class Store(Protocol):

@@ -6,13 +6,16 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
 from primus_core.discovery.modules import find_module
 from primus_core.discovery.plugins import metadata_field
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 _DESCRIBES = ("METADATA", "entry_points.txt")
 _LICENCES = ("LICENSE", "LICENCE", "COPYING", "NOTICE")
@@ -42,6 +45,8 @@ class Contents:
 
 def contents(name: str) -> Contents | None:
     """What is installed under a name; None where nothing is."""
+    from importlib.metadata import Distribution, PackageNotFoundError  # here: dear, and for bundles alone
+
     try:
         distribution = Distribution.from_name(name)
     except PackageNotFoundError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import traceback
 from functools import reduce
 
 from primus_core.contract.markers import CONTRACT
@@ -30,11 +29,15 @@ def load(info: PluginInfo) -> object:
 
 def last_line(error: BaseException) -> str:
     """The last line of a traceback: ``ValueError: bad``."""
+    import traceback  # here: dear, and for what fails alone
+
     return traceback.format_exception_only(error)[-1].strip()
 
 
 def place(error: BaseException) -> str:
     """``file:line`` of the statement that failed; empty where there is none."""
+    import traceback  # here: dear, and for what fails alone
+
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution
-from importlib.metadata import distributions as installed_distributions
 from typing import Literal, TypeAlias, get_args
 
 from attrs import evolve, frozen
 
+from primus_core.discovery.metadata import Described, described
 from primus_core.discovery.modules import find_module
 
 Group: TypeAlias = Literal[
@@ -95,10 +94,10 @@ def scan() -> Plugins:
     return Plugins(tuple(_judged(info, found) for info in found))
 
 
-def _visible() -> Iterator[Distribution]:
+def _visible() -> Iterator[Described]:
     """Distributions with Primus plugins; of several with one name, the first on ``sys.path``, as pip sees it."""
     seen: set[str] = set()
-    for distribution in installed_distributions():
+    for distribution in described():
         if "[primus." not in _entry_points(distribution):
             continue
         name = re.sub(r"[-_.]+", "-", _name(distribution)).lower()
@@ -107,18 +106,18 @@ def _visible() -> Iterator[Distribution]:
             yield distribution
 
 
-def _entry_points(distribution: Distribution) -> str:
+def _entry_points(distribution: Described) -> str:
     try:
         return distribution.read_text("entry_points.txt") or ""
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def _name(distribution: Distribution) -> str:
+def _name(distribution: Described) -> str:
     return metadata_field(distribution, "Name") or "(unnamed distribution)"
 
 
-def metadata_field(distribution: Distribution, key: str) -> str:
+def metadata_field(distribution: Described, key: str) -> str:
     """A field of METADATA; empty where the file or the field is missing.
 
     The standard library's parser reads the whole file, which may hold a long description, as an e-mail.
@@ -131,7 +130,7 @@ def metadata_field(distribution: Distribution, key: str) -> str:
     return next((line[len(key) + 2 :].strip() for line in head.splitlines() if line.startswith(f"{key}: ")), "")
 
 
-def _declared(distribution: Distribution) -> Iterator[PluginInfo]:
+def _declared(distribution: Described) -> Iterator[PluginInfo]:
     name = _name(distribution)
     version = metadata_field(distribution, "Version") or "?"
     for group, line in _lines(_entry_points(distribution)):

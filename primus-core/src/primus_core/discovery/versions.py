@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import Distribution, PackageNotFoundError
 
+from primus_core.discovery.metadata import described_as
 from primus_core.discovery.plugins import Plugins, metadata_field
 
 
 def installed_version(distribution: str) -> str | None:
     """Version of a distribution as pip knows it; None where it is not installed."""
-    try:
-        return metadata_field(Distribution.from_name(distribution), "Version") or None
-    except PackageNotFoundError:
-        return None
+    found = described_as(distribution)
+    return (metadata_field(found, "Version") or None) if found else None
 
 
 def distributions(plugins: Plugins) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
@@ -16,7 +17,9 @@ from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.parameters import Schema
 from primus_core.parameters.foreign import ForeignKeys
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
-from primus_core.shape import ModelShape
+
+if TYPE_CHECKING:
+    from primus_core.shape import ModelShape  # its many classes are dear, and a dry run asks for no shape
 
 
 @frozen
@@ -81,6 +84,8 @@ class HostPlugins:
         """The plan's model as projection reads it; None where the back end does not tell."""
         if not self._registry.implementations("model_shape"):
             return None
+        from primus_core.shape import ModelShape  # here: see above
+
         return self._registry.only("model_shape", ModelShape, plan=plan)
 
     def launch(self, job: Job) -> Submission:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 
 from attrs import evolve
 
@@ -108,6 +107,8 @@ def _int(value: Value, text: Value) -> int:
 
 def _scientific(written: str) -> int:
     """``1e3``: a whole number in the notation of a float; ``50.0`` and ``1.5`` are none."""
+    from decimal import Decimal  # here: few numbers need it
+
     if not _FLOAT.fullmatch(written) or "e" not in written.lower() or not math.isfinite(float(written)):
         raise _MismatchError
     if len(written.lower().partition("e")[2].lstrip("+-0")) > _LONGEST_EXPONENT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Collection, Iterable
@@ -31,8 +30,10 @@ EXPERIMENT_KEYS = ("work_group", "user_name", "exp_name", "workspace", "framewor
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate a user most likely meant by a misspelled name; None when none is close."""
+    from difflib import get_close_matches  # here: for mistakes alone
+
     by_key = {_fold(candidate): candidate for candidate in candidates}
-    found = difflib.get_close_matches(_fold(name), by_key, n=1, cutoff=0.7)
+    found = get_close_matches(_fold(name), by_key, n=1, cutoff=0.7)
     return by_key[found[0]] if found else None
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
-
-from packaging.specifiers import SpecifierSet
 
 from primus_core.errors import DependencyError
 from primus_core.plan import Accelerator, PatchSpec
@@ -45,9 +42,17 @@ def not_needed(spec: PatchSpec, accelerator: Accelerator) -> str:
     """Why the patch is not for this accelerator or interpreter; empty where it is."""
     if spec.when and accelerator not in spec.when:
         return f"needed on {', '.join(spec.when)}; this is {accelerator}"
-    if spec.python and platform.python_version() not in SpecifierSet(spec.python, prereleases=True):
-        return f"needed on Python {spec.python}; this is {platform.python_version()}"
-    return ""
+    return _not_for_this_python(spec.python) if spec.python else ""
+
+
+def _not_for_this_python(versions: str) -> str:
+    import platform  # here, as the next: few patches ask
+
+    from packaging.specifiers import SpecifierSet
+
+    if platform.python_version() in SpecifierSet(versions, prereleases=True):
+        return ""
+    return f"needed on Python {versions}; this is {platform.python_version()}"
 
 
 def check_targets(specs: Sequence[PatchSpec]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_core.checkpoints.retention import KEEP
+from primus_core.checkpoints.words import KEEP
 from primus_core.outcome import Finding
 from primus_core.plan import Adjusted, Mapped, RunPlan
 

@@ -14,6 +14,7 @@ from primus_core.checkpoints.choosing import Choice, Library, Missing, Wish, cho
 from primus_core.checkpoints.faults import Forbidden, Unknown, Unreadable
 from primus_core.checkpoints.settling import size_faults
 from primus_core.outcome import Finding, Severity
+from primus_core.planning.addresses import is_address
 
 Facts = TypeVar("Facts")
 
@@ -70,11 +71,6 @@ def _sound(choice: Choice, tell: Tell) -> tuple[Choice, list[Finding]]:
         tell("checkpoint-damage", f"{found.folder} is damaged", f"{told}\n{instead}", remedy, key, severity="warning")
         for found, told in damaged
     ]
-
-
-def is_address(path: str) -> bool:
-    """Object storage (``msc://``), which a library reads through another one."""
-    return "://" in path
 
 
 def examine(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator
 
@@ -76,8 +75,10 @@ def _meant_module(name: str) -> str | None:
     """The known name that a name is a misspelling of; ``pre_trainer_2`` is a name of its own."""
     if name.startswith(MODULES):
         return None
+    from difflib import get_close_matches  # here: for mistakes alone
+
     folded = {one.replace("_", ""): one for one in MODULES}
-    found = difflib.get_close_matches(name.lower().replace("_", "").replace("-", ""), folded, n=1, cutoff=0.88)
+    found = get_close_matches(name.lower().replace("_", "").replace("-", ""), folded, n=1, cutoff=0.88)
     return folded[found[0]] if found else None
 
 

@@ -9,7 +9,7 @@ from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.names import PATHS_READ
 from primus_backend_megatron.host.starting.told import finding
 from primus_core.outcome import Finding
-from primus_core.planning.starting import is_address
+from primus_core.planning.addresses import is_address
 
 CHECKPOINTS = ("load", "load_hf", "pretrained_checkpoint")
 
