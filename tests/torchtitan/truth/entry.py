@@ -13,3 +13,10 @@ def measure(plan: RunPlan, rank: RankContext) -> list[list[dict[str, Any]]]:
     from tests.torchtitan.truth.building import measured
 
     return [measured(case) for case in rank.prepared("truth")["cases"]]
+
+
+def count(plan: RunPlan, rank: RankContext) -> dict[str, int]:
+    """By name of a case the operations of `tests.torchtitan.truth.operations.counted`."""
+    from tests.torchtitan.truth.operations import counted
+
+    return {name: counted(case) for name, case in rank.prepared("truth")["cases"].items()}

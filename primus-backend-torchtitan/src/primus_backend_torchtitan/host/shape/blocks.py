@@ -10,6 +10,7 @@ from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
+from primus_backend_torchtitan.host.shape.products import output_of_embedding, products_of
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.shape import Block, DType, Parameter
 
@@ -21,13 +22,14 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
     """Every kind that some stage may have."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norm, output = norm_of("norm", model, dtype), output_of(case, model, dtype)
+    logits = products_of(case, output, attends=False) or tuple(output_of_embedding(case))
     kinds = sorted(set(layers_with_experts(model)))
     return {
         EMBEDDING: Block(parameters=embedding_of(model, dtype)),
         **{EXPERTS if experts else DENSE: _layer(case, experts) for experts in kinds},
-        HEAD: Block(parameters=(norm, *output)),
+        HEAD: Block(parameters=(norm, *output), operators=logits),
         NORM: Block(parameters=(norm,)),
-        OUTPUT: Block(parameters=output),
+        OUTPUT: Block(parameters=output, operators=logits),
     }
 
 
@@ -37,7 +39,12 @@ def _layer(case: Case, experts: bool) -> Block:
     norms = (norm_of("attention_norm", model, dtype), norm_of("ffn_norm", model, dtype))
     inner = experts_of(case, model, dtype) if experts else _feed_forward(model, dtype)
     rest = (*norms, *inner) if model["multi_latent_attention"] else (*inner, *norms)
-    return Block(parameters=(*attention_of(model, dtype), *rest), buffers=_buffers(case, experts))
+    parameters = (*attention_of(model, dtype), *rest)
+    return Block(
+        parameters=parameters,
+        buffers=_buffers(case, experts),
+        operators=products_of(case, parameters, attends=True),
+    )
 
 
 def _feed_forward(model: Model, dtype: DType) -> tuple[Parameter, ...]:
