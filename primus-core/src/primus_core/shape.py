@@ -53,6 +53,10 @@ class Parameter:
     shared: bool = False
     """A copy of a parameter that another block has, such as a tied output layer; not counted in the model's total.
     With ``fully_sharded`` both are one tensor, which is gathered and reduced twice."""
+    order: int = 0
+    """In a chunk of the model it is registered after all tensors of a lower order; of one order, as blocks follow."""
+    apart: bool = False
+    """With ``distributed_optimizer`` nothing else is in its bucket."""
     shard_dimension: int = 0
     """The dimension that ``fully_sharded`` divides."""
 
@@ -127,6 +131,9 @@ class Block:
     """False: its gathered weights stay between forward and backward though those of others are freed."""
     workspace: int = 0
     """Bytes that the library allocates at first use and keeps; of a rank's blocks the largest counts."""
+    leaves: int = 0
+    """Bytes of gradients that it makes and that stay until its micro batch has run backward: of a weight that an
+    earlier block of the chunk reads too."""
 
 
 @frozen(kw_only=True)
@@ -153,6 +160,8 @@ class Sharding:
     """Of the optimizer's state, each as large as the weights."""
     bucket: int | None = None
     """Elements of a bucket of ``replicated`` and ``distributed_optimizer``; None: one bucket."""
+    multiple: int = 128
+    """Buckets of ``distributed_optimizer`` end at multiples of it."""
     reshard_after_forward: bool = True
     """With ``fully_sharded``: gathered weights are freed between forward and backward."""
 

@@ -23,10 +23,11 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
     """Peaks of two training steps.
 
     Args:
-        case: ``native`` values, ``world``, ``rank``, and whether kernels are ``fused``.
+        case: ``native`` values, ``world``, ``rank``, whether kernels are ``fused``; ``once``: the first step alone, up
+            to its optimizer: buffers that stay from then on come to be in it.
 
     Returns:
-        ``static``: bytes that live before the second step; ``peak``: the most during its forward and backward passes;
+        ``static``: bytes that live before the last step; ``peak``: the most during its forward and backward passes;
         ``optimizer``: the most while its optimizer works; ``weights``: of the parameters.
     """
     os.environ.update(RANK=str(case["rank"]), WORLD_SIZE=str(case["world"]), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
@@ -38,7 +39,7 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
         if case["fused"]:
             stack.enter_context(fused())
         with live:
-            return _steps(args, config, live)
+            return _steps(args, config, live, once=bool(case.get("once")))
 
 
 def _arguments(native: Mapping[str, Any]) -> tuple[Namespace, Any]:
@@ -72,7 +73,11 @@ def _batches(args: Namespace) -> Iterator[dict[str, torch.Tensor]]:
         yield {**batch, "loss_mask": torch.ones(shape)}
 
 
-def _steps(args: Namespace, config: Any, live: Live) -> dict[str, Any]:
+class _Enough(Exception):
+    """The first step has run backward."""
+
+
+def _steps(args: Namespace, config: Any, live: Live, *, once: bool) -> dict[str, Any]:
     from megatron.core.distributed import finalize_model_grads
     from megatron.core.enums import ModelType
     from megatron.core.pipeline_parallel import get_forward_backward_func
@@ -100,14 +105,17 @@ def _steps(args: Namespace, config: Any, live: Live) -> dict[str, Any]:
         found["static"] = live.restart()
         result = work(**options)
         found["peak"], found["at"] = live.peak, live.at
+        if once:
+            raise _Enough
         live.restart()
         return result
 
     chunks = [RerunDataIterator(_batches(args)) for _ in model]
     data = chunks if len(model) > 1 else chunks[0]
-    for _ in range(2):
-        training.train_step(forward_step, data, model, optimizer, scheduler, settings, forward_backward)
-        found["optimizer"] = live.peak
+    with contextlib.suppress(_Enough):
+        for _ in range(2):
+            training.train_step(forward_step, data, model, optimizer, scheduler, settings, forward_backward)
+            found["optimizer"] = live.peak
     found["weights"] = sum(p.nbytes for chunk in model for p in chunk.parameters())
     return found
 

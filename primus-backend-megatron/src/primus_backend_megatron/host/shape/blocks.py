@@ -6,10 +6,20 @@ from collections.abc import Mapping
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape import parameters
-from primus_backend_megatron.host.shape.layers import EMBEDDING, EXPERTS, HEAD, LAYER, PREDICTION, chunks_of, joined
+from primus_backend_megatron.host.shape.layers import (
+    EMBEDDING,
+    EXPERTS,
+    HEAD,
+    LAYER,
+    PREDICTION,
+    chunks_of,
+    joined,
+    kinds_of,
+)
 from primus_backend_megatron.host.shape.operators import operators_of, recomputed_of, runs_of
+from primus_backend_megatron.host.shape.operators_head import tied_gradient
 from primus_backend_megatron.host.shape.operators_work import Work
-from primus_core.shape import Block, Run
+from primus_core.shape import Block, Parameter, Run
 
 _PARAMETERS = {
     EMBEDDING: parameters.embedding,
@@ -28,14 +38,21 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
 
 def _block(case: Case, kind: str) -> Block:
     tensors = parameters.Tensors(case)
-    experts = kind == EXPERTS or (kind == PREDICTION and case.shape.experts > 0)
+    like = kinds_of(case)[-1] if kind == PREDICTION else kind
     return Block(
         parameters=_PARAMETERS[kind](tensors),
-        buffers=parameters.expert_buffers(tensors) if experts else (),
+        buffers=_buffers(tensors, like),
         operators=operators_of(case, kind),
         recomputed=recomputed_of(case, kind),
         workspace=Work.of(case).gathered(),
+        leaves=tied_gradient(Work.of(case)) if kind == HEAD else 0,
     )
+
+
+def _buffers(tensors: parameters.Tensors, kind: str) -> tuple[Parameter, ...]:
+    if kind not in (LAYER, EXPERTS):
+        return ()
+    return (*parameters.rotations(tensors), *(parameters.expert_buffers(tensors) if kind == EXPERTS else ()))
 
 
 def stages_of(case: Case) -> tuple[tuple[tuple[Run, ...], ...], ...]:

@@ -51,10 +51,15 @@ def head(work: Work) -> list[Operator]:
 
 
 def _logits(work: Work) -> Operator:
-    """In fp32 the loss works in the place of the logits, which is then that of their gradient."""
+    """The product with the output layer's weight, or with the embedding's, where that is the same tensor.
+
+    In fp32 the loss works in the place of the logits, which is then that of their gradient.
+    """
     (product,) = column(
         work, "output_layer", "final_layernorm", "logits", work.vocabulary, inner=work.hidden, component="head"
     )
+    if gradient := tied_gradient(work):
+        product = evolve(product, weights=(), backward_scratch=product.backward_scratch + gradient)
     return evolve(product, keeps=(*product.keeps, "logits")) if work.element == FP32 else product
 
 
@@ -73,3 +78,10 @@ def _loss(work: Work) -> list[Operator]:
             passes=("logits",) if work.element == FP32 else (),
         )
     ]
+
+
+def tied_gradient(work: Work) -> int:
+    """Bytes of the gradient of a weight that the embedding has too: it waits for that of the embedding."""
+    if not work.case.shape.tied_embeddings or work.case.size("pipeline_model_parallel_size") > 1:
+        return 0
+    return work.vocabulary * work.hidden * work.element

@@ -1,0 +1,254 @@
+"""Models and layouts whose memory is compared with that of Megatron's own steps: chosen ones, and drawn ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from primus_backend_megatron import host
+from primus_core.errors import PrimusError
+from primus_core.experiment import Value
+from primus_core.outcome import Where
+from primus_core.plan import RunPlan
+from primus_core.projection.iteration import WORKSPACE, Peak, peak
+from tests.megatron.experiments import plan_of
+
+Params = Mapping[str, Value]
+
+DENSE: Params = {
+    "num_layers": 2,
+    "hidden_size": 512,
+    "ffn_hidden_size": 1792,
+    "num_attention_heads": 8,
+    "group_query_attention": True,
+    "num_query_groups": 4,
+    "swiglu": True,
+    "normalization": "RMSNorm",
+    "position_embedding_type": "rope",
+    "add_bias_linear": False,
+    "untie_embeddings_and_output_weights": True,
+    "attention_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "seq_length": 512,
+    "max_position_embeddings": 512,
+    "micro_batch_size": 2,
+    "global_batch_size": 4,
+    "train_iters": 6,
+    "lr": 1e-2,
+    "mock_data": True,
+    "vocab_size": 1024,
+    "make_vocab_size_divisible_by": 1,
+    "bf16": True,
+    "use_distributed_optimizer": True,
+    "gradient_accumulation_fusion": False,
+}
+GPT: Params = {
+    "swiglu": False,
+    "normalization": "LayerNorm",
+    "position_embedding_type": "learned_absolute",
+    "add_bias_linear": True,
+    "group_query_attention": False,
+    "num_query_groups": 8,
+    "hidden_dropout": 0.1,
+}
+MIXTURE: Params = {
+    "num_experts": 8,
+    "moe_router_topk": 2,
+    "moe_ffn_hidden_size": 896,
+    "moe_token_dispatcher_type": "alltoall",
+    "moe_grouped_gemm": False,
+    "moe_permute_fusion": False,
+    "moe_aux_loss_coeff": 0.0,
+}
+LATENT: Params = {
+    "multi_latent_attention": True,
+    "q_lora_rank": 192,
+    "kv_lora_rank": 64,
+    "qk_head_dim": 64,
+    "qk_pos_emb_head_dim": 32,
+    "v_head_dim": 64,
+    "kv_channels": 64,
+    "qk_layernorm": True,
+    "rope_type": "rope",
+    "group_query_attention": False,
+    "num_query_groups": 1,
+}
+TENSOR: Params = {"tensor_model_parallel_size": 2}
+SEQUENCE: Params = {**TENSOR, "sequence_parallel": True}
+LARGE_VOCABULARY: Params = {"vocab_size": 8192}
+
+
+def piped(stages: int, layers: int, **more: Value) -> Params:
+    """A pipeline with as many micro batches that some overlap."""
+    return {"pipeline_model_parallel_size": stages, "num_layers": layers, "global_batch_size": 16, **more}
+
+
+def recomputed(granularity: str, **more: Value) -> Params:
+    return {"recompute_granularity": granularity, **more}
+
+
+@frozen(kw_only=True)
+class Case:
+    """A model on so many ranks, and the rank to look at."""
+
+    name: str
+    params: Params
+    ranks: int = 1
+    rank: int = 0
+    fused: bool = False
+
+    def plan(self) -> RunPlan:
+        """As `primus run` makes it: fused kernels are those of a GPU."""
+        return plan_of({**DENSE, **self.params}, ranks=self.ranks, accelerator="cuda" if self.fused else "cpu")
+
+    def asked(self, *, once: bool = False) -> dict[str, Any]:
+        """What `tests.megatron.truth.live_step.measured` is given."""
+        translation = self.plan().translation
+        assert translation
+        native = {**translation.native, **(_UNFUSED if self.fused else {})}
+        return {"native": native, "world": self.ranks, "rank": self.rank, "fused": self.fused, "once": once}
+
+    def projected(self) -> Peak:
+        """What projection says of this rank."""
+        shape = host.model_shape(self.plan())
+        assert shape is not None
+        return peak(shape, self.rank * len(shape.stages) // self.ranks)
+
+
+_UNFUSED: Params = {
+    "transformer_impl": "local",
+    "distributed_backend": "gloo",
+    "masked_softmax_fusion": False,
+    "gradient_accumulation_fusion": False,
+    "bias_dropout_fusion": False,
+    "apply_rope_fusion": False,
+    "no_persist_layer_norm": True,
+    "num_workers": 0,
+}
+"""What of a GPU's values would be a kernel that is not here; its place is taken by `live_fused`, or told apart."""
+
+
+def activations(peak_: Peak, *, once: bool = False) -> int:
+    """Without what lives before the step begins: of the first one nothing but weights and gradients."""
+    return peak_.bytes - (0 if once else peak_.parts.get(WORKSPACE, 0))
+
+
+CHOSEN = (
+    Case(name="dense", params={"num_layers": 3}),
+    Case(name="a key for each query, large vocabulary", params={"num_query_groups": 8, **LARGE_VOCABULARY}),
+    Case(name="fp32", params={"bf16": False}),
+    Case(name="layer norms, biases and dropout", params=GPT),
+    Case(
+        name="tied, norms of queries and keys",
+        params={"untie_embeddings_and_output_weights": False, "qk_layernorm": True},
+    ),
+    Case(name="tensor parallel", params=TENSOR, ranks=2),
+    Case(name="tensor and sequence parallel", params=SEQUENCE, ranks=2),
+    Case(name="context parallel", params={"context_parallel_size": 2}, ranks=2),
+    Case(
+        name="tensor, sequence and context parallel", params={**SEQUENCE, "context_parallel_size": 2}, ranks=8, rank=3
+    ),
+    Case(name="first of two stages", params=piped(2, 4), ranks=2),
+    Case(name="last of four stages", params=piped(4, 8, **LARGE_VOCABULARY), ranks=4, rank=3),
+    Case(
+        name="interleaved, first of two",
+        params=piped(2, 8, num_virtual_stages_per_pipeline_rank=2, overlap_p2p_comm=True),
+        ranks=2,
+    ),
+    Case(
+        name="recomputed in twos",
+        params=recomputed("full", recompute_method="uniform", recompute_num_layers=2, num_layers=4),
+    ),
+    Case(
+        name="two layers of four recomputed, fused",
+        fused=True,
+        params=recomputed("full", recompute_method="block", recompute_num_layers=2, num_layers=4),
+    ),
+    Case(name="feed-forward part recomputed", params=recomputed("selective", recompute_modules=["mlp"], num_layers=3)),
+    Case(name="experts", params=MIXTURE),
+    Case(
+        name="experts on two ranks, one shared, fused",
+        fused=True,
+        params={**MIXTURE, "expert_model_parallel_size": 2, "moe_shared_expert_intermediate_size": 512},
+        ranks=2,
+    ),
+    Case(name="latent attention, fused", params=LATENT, fused=True),
+    Case(name="latent attention with experts", params={**LATENT, **MIXTURE}),
+    Case(
+        name="sequence parallel, fused, attention recomputed",
+        params={**SEQUENCE, **LARGE_VOCABULARY, **recomputed("selective", recompute_modules=["core_attn"])},
+        ranks=2,
+        fused=True,
+    ),
+)
+
+SEED = 20261202
+"""Fixed before the operators were written down; what it draws was never used to change them."""
+
+
+def drawn(count: int = 10) -> Iterator[Case]:
+    """Legal cases from all options that are told apart above."""
+    choose = random.Random(SEED)
+    found = 0
+    while found < count:
+        case = _draw(choose, found)
+        try:
+            legal = not host.preflight_check(case.plan(), Where.SUBMIT)
+        except PrimusError:
+            continue
+        if legal:
+            found += 1
+            yield case
+
+
+def _draw(choose: random.Random, number: int) -> Case:
+    tensor, stages, context = choose.choice([1, 1, 2]), choose.choice([1, 1, 2, 4]), choose.choice([1, 1, 1, 2])
+    copies, fused = choose.choice([1, 2]), choose.random() < 0.5
+    experts = choose.random() < 0.35
+    heads = choose.choice([4, 8, 16])
+    params: dict[str, Value] = {
+        "hidden_size": choose.choice([256, 384, 512, 768]),
+        "ffn_hidden_size": choose.choice([768, 1024, 2048]),
+        "num_attention_heads": heads,
+        "num_query_groups": choose.choice([heads, heads // 2, 2]),
+        "num_layers": stages * choose.choice([1, 2, 3]),
+        "seq_length": (length := choose.choice([256, 512, 1024])),
+        "max_position_embeddings": length,
+        "vocab_size": choose.choice([512, 2048, 8192]),
+        "micro_batch_size": (batch := choose.choice([1, 2])),
+        "global_batch_size": batch * copies * choose.choice([2, 4, 8]),
+        "tensor_model_parallel_size": tensor,
+        "sequence_parallel": tensor > 1 and (experts or choose.random() < 0.6),
+        "pipeline_model_parallel_size": stages,
+        "context_parallel_size": context,
+        "qk_layernorm": choose.random() < 0.3,
+    }
+    if experts:
+        params |= {
+            **MIXTURE,
+            "moe_ffn_hidden_size": choose.choice([256, 512]),
+            "moe_router_topk": choose.choice([1, 2, 4]),
+        }
+        params |= {"expert_model_parallel_size": copies, "expert_tensor_parallel_size": 1}
+    if choose.random() < 0.25:
+        params |= {**LATENT, "kv_channels": params["hidden_size"]} if tensor == 1 and context == 1 else {}
+    params |= choose.choice(
+        [
+            {},
+            {},
+            recomputed("full", recompute_method="uniform", recompute_num_layers=1),
+            recomputed("full", recompute_method="block", recompute_num_layers=1),
+            recomputed("selective", recompute_modules=["mlp"]),
+        ]
+    )
+    ranks = tensor * stages * context * copies
+    return Case(name=f"drawn {number}", params=params, ranks=ranks, rank=choose.randrange(ranks), fused=fused)
+
+
+def problem(projected: int, measured: int) -> str:
+    """Empty where a projection is at most 2 % above what was measured, and at most 1 % below."""
+    error = projected / measured - 1
+    return "" if -0.01 <= error <= 0.02 else f"{projected} bytes are projected, {measured} measured: {error:+.2%}"
