@@ -1,46 +1,102 @@
-"""Weights, gradients and the optimizer's state that live on a rank through the whole of a training step."""
+"""Weights, gradients and the optimizer's state that live on a rank through the whole of a training step.
+
+Megatron's: each chunk of the model has a buffer of dense weights and one of experts that are spread over ranks; with
+``distributed_optimizer`` the ranks that hold the same weights share the optimizer's work on them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
+from math import prod
 from operator import add
 
 from primus_core.projection import fullysharded
-from primus_core.projection.places import FIRST, Place, held, local, share, size_of
+from primus_core.projection.buckets import Buffer, Piece, Sharing, divided, whole
+from primus_core.projection.places import FIRST, Place, held, local, size_of
 from primus_core.projection.static import Static
-from primus_core.shape import Block, Group, ModelShape, Parameter
+from primus_core.shape import DTYPE_BYTES, DType, ModelShape, Run
+
+Key = tuple[DType, bool]
+"""The format of weights, and whether they are experts that are spread over ranks."""
+Pieces = dict[Key, list[Piece]]
 
 
 def per_rank(shape: ModelShape, stage: int, place: Place = FIRST) -> Static:
-    """Of a rank of a pipeline stage."""
+    """Of a rank of a pipeline stage; the optimizer's counters of steps, four bytes each, are left out."""
     if shape.sharding.scheme == "fully_sharded":
         return fullysharded.static_of(shape, stage, place)
-    parts = (_block(shape.blocks[run.block], shape, place).times(run.count) for run in held(shape, stage))
+    chunks = enumerate(shape.stages[stage])
+    parts = (_chunk(chunk, shape, place, bucketed=stage == index == 0) for index, chunk in chunks)
+    return reduce(add, parts, Static(buffers=_buffers(shape, stage, place)))
+
+
+def _chunk(chunk: tuple[Run, ...], shape: ModelShape, place: Place, *, bucketed: bool) -> Static:
+    """Megatron makes several buckets of the first chunk of the first stage only."""
+    pieces = _pieces(chunk, shape, place)
+    parts = (_buffer(key, found, shape, place, bucketed=bucketed) for key, found in pieces.items())
     return reduce(add, parts, Static())
 
 
-def _block(block: Block, shape: ModelShape, place: Place) -> Static:
-    buffers = sum(size_of(local(buffer, shape, place), buffer.dtype) for buffer in block.buffers)
-    return reduce(add, (_parameter(one, shape, place) for one in block.parameters), Static(buffers=buffers))
+def _pieces(chunk: tuple[Run, ...], shape: ModelShape, place: Place) -> Pieces:
+    """The tensors of each buffer, in order."""
+    every = [found for run in chunk for found in _of_block(run.block, shape, place) * run.count]
+    pieces: Pieces = {}
+    for _, key, piece in sorted(every, key=lambda found: found[0]):
+        pieces.setdefault(key, []).append(piece)
+    return pieces
 
 
-def _parameter(parameter: Parameter, shape: ModelShape, place: Place) -> Static:
-    """A copy of another stage's parameter is trained like any other."""
-    sharding, sizes = shape.sharding, local(parameter, shape, place)
-    owned = _owned(parameter, sizes, shape, place)
-    main = sharding.main
+def _of_block(block: str, shape: ModelShape, place: Place) -> list[tuple[int, Key, Piece]]:
+    return [
+        (
+            one.order,
+            (one.dtype, one.expert and spread(shape)),
+            Piece(elements=prod(local(one, shape, place)), apart=one.apart),
+        )
+        for one in shape.blocks[block].parameters
+    ]
+
+
+def spread(shape: ModelShape) -> bool:
+    """Experts have other copies than dense weights, and with them buffers of their own."""
+    return shape.group("expert") > 1 or shape.group("expert_tensor") != shape.group("tensor")
+
+
+def _buffer(key: Key, pieces: list[Piece], shape: ModelShape, place: Place, *, bucketed: bool) -> Static:
+    dtype, experts = key
+    buffer = _laid_out(pieces, shape, place, experts=experts, bucketed=bucketed)
+    return _bytes(buffer, sum(piece.elements for piece in pieces), dtype, shape)
+
+
+def _laid_out(pieces: list[Piece], shape: ModelShape, place: Place, *, experts: bool, bucketed: bool) -> Buffer:
+    sharding = shape.sharding
+    if sharding.scheme == "replicated":
+        return whole(pieces)
+    group = "expert_data" if experts else "data"
+    ranks = max(1, shape.group(group) // shape.group("replicate"))
+    limit = sharding.bucket if bucketed else None
+    index = place.index(group) % ranks
+    return divided(pieces, Sharing(ranks=ranks, index=index, multiple=sharding.multiple, limit=limit))
+
+
+def _bytes(buffer: Buffer, elements: int, dtype: DType, shape: ModelShape) -> Static:
+    sharding = shape.sharding
+    weight, gradient = DTYPE_BYTES[dtype], DTYPE_BYTES[sharding.gradient]
+    main = 0 if sharding.main in (None, dtype) else DTYPE_BYTES[sharding.main or dtype]
     return Static(
-        weights=size_of(sizes, parameter.dtype),
-        gradients=size_of(sizes, sharding.gradient),
-        main=0 if main is None or main == parameter.dtype else size_of(owned, main),
-        moments=sum(size_of(owned, moment) for moment in sharding.moments),
+        weights=elements * weight,
+        gradients=elements * gradient,
+        main=buffer.owned * main,
+        moments=sum(buffer.owned * DTYPE_BYTES[moment] for moment in sharding.moments),
+        padding=(buffer.elements - elements) * (weight + gradient),
     )
 
 
-def _owned(parameter: Parameter, sizes: tuple[int, ...], shape: ModelShape, place: Place) -> tuple[int, ...]:
-    """What the rank's part of the optimizer has of it: all, or an equal share among those with the same weights."""
-    if shape.sharding.scheme != "distributed_optimizer":
-        return sizes
-    group: Group = "expert_data" if parameter.expert else "data"
-    elements = reduce(lambda product, size: product * size, sizes, 1)
-    return (share(elements, shape.group(group), place.index(group)),)
+def _buffers(shape: ModelShape, stage: int, place: Place) -> int:
+    return sum(_of_buffers(run, shape, place) for run in held(shape, stage))
+
+
+def _of_buffers(run: Run, shape: ModelShape, place: Place) -> int:
+    buffers: Iterator[int] = (size_of(local(one, shape, place), one.dtype) for one in shape.blocks[run.block].buffers)
+    return sum(buffers) * run.count

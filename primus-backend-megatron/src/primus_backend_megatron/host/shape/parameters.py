@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.shape.layers import EXPERTS, PREDICTION, chunks_of, kinds_of
 from primus_core.shape import DType, Group, Parameter
 
 Axes = tuple[Group | None, ...]
 
 _COLUMN: Axes = ("tensor",)
+_PIPELINE = "pipeline_model_parallel_size"
+_FIRST, _PREDICTED, _LAST = -1, 1, 2
+"""The order in which Megatron registers an embedding, the layers with their norm, further layers and the output."""
 _ROW: Axes = (None, "tensor")
 
 
@@ -47,25 +53,45 @@ class Tensors:
 
 def embedding(tensors: Tensors) -> tuple[Parameter, ...]:
     """The first block's."""
-    shape = tensors.shape
-    words = tensors.column("embedding.word_embeddings", shape.vocabulary, shape.hidden)
+    words = evolve(_words(tensors), apart=_copied(tensors.case) and tensors.case.size(_PIPELINE) > 1)
     if tensors.case.values["position_embedding_type"] != "learned_absolute":
-        return tuple(words)
-    length = tensors.case.size("max_position_embeddings", shape.sequence)
-    return (*words, tensors.whole("embedding.position_embeddings.weight", length, shape.hidden))
+        return (words,)
+    return (words, _positions(tensors))
+
+
+def _words(tensors: Tensors) -> Parameter:
+    (words,) = tensors.column("embedding.word_embeddings", tensors.shape.vocabulary, tensors.shape.hidden)
+    return words
+
+
+def _positions(tensors: Tensors) -> Parameter:
+    length = tensors.case.size("max_position_embeddings", tensors.shape.sequence)
+    return tensors.whole("embedding.position_embeddings.weight", length, tensors.shape.hidden)
+
+
+def _copied(case: Case) -> bool:
+    """The last stage has the embedding too, for the output or to predict further tokens."""
+    return case.shape.tied_embeddings or case.on("mtp_num_layers")
 
 
 def head(tensors: Tensors) -> tuple[Parameter, ...]:
     """The last block's. A tied output layer on another stage than the embedding is a copy of it."""
     case, shape = tensors.case, tensors.shape
+    staged, tied = case.size(_PIPELINE) > 1, shape.tied_embeddings
     norm = tensors.norm("decoder.final_layernorm", shape.hidden)
     (weight,) = tensors.column("output_layer", shape.vocabulary, shape.hidden)
-    if not shape.tied_embeddings:
-        return (*norm, weight)
-    if case.size("pipeline_model_parallel_size") == 1:
-        return tuple(norm)
-    copy = Parameter(name=weight.name, shape=weight.shape, dtype=weight.dtype, axes=weight.axes, shared=True)
-    return (*norm, copy)
+    predicts = staged and PREDICTION in chunks_of(case)[-1][-1]
+    weight = evolve(weight, order=_LAST, shared=tied, apart=tied and not predicts)
+    copy = second_embedding(tensors) if predicts else ()
+    return (*copy, *norm, *(() if tied and not staged else (weight,)))
+
+
+def second_embedding(tensors: Tensors) -> tuple[Parameter, ...]:
+    """Of the stage that predicts further tokens, where it is not the first."""
+    words = evolve(_words(tensors), shared=True, apart=True, order=_FIRST)
+    if tensors.case.values["position_embedding_type"] != "learned_absolute":
+        return (words,)
+    return (words, evolve(_positions(tensors), shared=True, order=_FIRST))
 
 
 def layer(tensors: Tensors) -> tuple[Parameter, ...]:
@@ -86,8 +112,20 @@ def expert_buffers(tensors: Tensors) -> tuple[Parameter, ...]:
     """What keeps the experts' load equal without a loss."""
     if not tensors.case.on("moe_router_enable_expert_bias"):
         return ()
-    names = ("mlp.router.local_tokens_per_expert", "mlp.router.expert_bias")
-    return tuple(Parameter(name=name, shape=(tensors.shape.experts,), dtype="fp32") for name in names)
+    dtypes: dict[str, DType] = {"local_tokens_per_expert": tensors.dtype, "expert_bias": "fp32"}
+    sizes = (tensors.shape.experts,)
+    return tuple(Parameter(name=f"mlp.router.{name}", shape=sizes, dtype=dtype) for name, dtype in dtypes.items())
+
+
+def rotations(tensors: Tensors) -> tuple[Parameter, ...]:
+    """Angles of positions, which each layer of latent attention has for itself with YaRN."""
+    case = tensors.case
+    if not case.on("multi_latent_attention") or case.values.get("rope_type", "yarn") == "rope":
+        return ()
+    sizes = (case.size("yarn_original_max_position_embeddings", 4096), case.size("qk_pos_emb_head_dim", 64))
+    names = (f"self_attention.rotary_pos_emb.{name}_cached" for name in ("cos", "sin"))
+    divided: Axes = ("context",)
+    return tuple(Parameter(name=name, shape=sizes, dtype=tensors.dtype, axes=divided) for name in names)
 
 
 def _dense(tensors: Tensors, name: str, width: int, biased: bool) -> list[Parameter]:
@@ -188,13 +226,16 @@ def _latent(tensors: Tensors) -> list[Parameter]:
 
 
 def prediction(tensors: Tensors) -> tuple[Parameter, ...]:
-    """A layer that predicts a token further on: two norms, a projection of both inputs, a layer, a norm."""
-    hidden = tensors.shape.hidden
-    inner = expert_layer(tensors) if tensors.shape.experts else layer(tensors)
-    return (
+    """A layer that predicts a token further on: two norms, a projection of both inputs, one like the model's last, a
+    norm."""
+    hidden, case = tensors.shape.hidden, tensors.case
+    inner = expert_layer(tensors) if kinds_of(case)[-1] == EXPERTS else layer(tensors)
+    parts = (
         *tensors.norm("enorm", hidden),
         *tensors.norm("hnorm", hidden),
         *tensors.column("eh_proj", hidden, 2 * hidden),
         *inner,
         *tensors.norm("final_layernorm", hidden),
     )
+    alone = PREDICTION not in chunks_of(case)[-1][-1]
+    return (*(second_embedding(tensors) if alone else ()), *(evolve(one, order=_PREDICTED) for one in parts))

@@ -1,0 +1,77 @@
+"""Models whose tensors are compared: three small ones, and all that a preset describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import primus_backend_megatron
+import primus_core
+from primus_core.errors import PrimusError
+from primus_core.experiment import Value
+from primus_core.resolve import preset_parameters
+from tests.megatron.layouts import GPT, LATENT, LLAMA
+
+DEPTH = 8
+_WIDE: Mapping[str, Value] = {**LLAMA, "num_layers": DEPTH, "num_attention_heads": 8, "hidden_size": 48}
+_EXPERTS: Mapping[str, Value] = {
+    "num_experts": 16,
+    "moe_router_topk": 2,
+    "moe_ffn_hidden_size": 24,
+    "moe_shared_expert_intermediate_size": 16,
+    "moe_layer_freq": f"([0]*2+[1]*{DEPTH - 2})",
+    "moe_token_dispatcher_type": "alltoall",
+}
+SMALL: Mapping[str, Mapping[str, Value]] = {
+    "dense": {**_WIDE, **GPT, "ffn_hidden_size": 72, "vocab_size": 101, "bf16": True},
+    "grouped": {**_WIDE, "num_query_groups": 8, "kv_channels": 10, "qk_layernorm": True, "ffn_hidden_size": 72},
+    "mixture": {
+        **_WIDE,
+        **LATENT,
+        **_EXPERTS,
+        "qk_pos_emb_head_dim": 8,
+        "qk_layernorm": True,
+        "bf16": True,
+        "moe_router_enable_expert_bias": True,
+        "moe_router_score_function": "sigmoid",
+        "mtp_num_layers": 1,
+    },
+}
+"""One of each way to hold weights, with sizes that few numbers of ranks divide."""
+
+_FOLDERS = tuple(Path(str(package.__file__)).parent / "presets" for package in (primus_backend_megatron, primus_core))
+
+
+def presets() -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """Every preset that is a whole model by itself, by name, with an experiment's parameters."""
+    names = {path.stem for folder in _FOLDERS for path in (folder / "models").glob("*.yaml")}
+    for name in sorted(names):
+        if params := _params(name):
+            yield name, params
+
+
+def _params(name: str) -> Mapping[str, Value]:
+    """Empty where a preset is a part of others."""
+    folders = [str(folder) for folder in _FOLDERS]
+    try:
+        found = preset_parameters(
+            config="pre_trainer.yaml", model=f"{name}.yaml", env={}, folders=folders, cwd=folders[0]
+        )
+    except PrimusError:
+        return {}
+    params = {key: leaf.value for key, leaf in found.items()}
+    if any(params.get(key) is None for key in ("num_layers", "hidden_size", "num_attention_heads")):
+        return {}
+    return {**params, "mock_data": True}
+
+
+def shallow(params: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The same model with four layers, of both kinds where it has two, and few experts."""
+    few: dict[str, Value] = {**params, "num_layers": 4}
+    if params.get("num_experts"):
+        few["num_experts"] = 8
+        few["moe_router_topk"] = 2
+        few["moe_router_num_groups"] = few["moe_router_group_topk"] = None
+        dense = not isinstance(params.get("moe_layer_freq", 1), int)
+        few["moe_layer_freq"] = [0, 1, 1, 1] if dense else 1
+    return few
