@@ -15,7 +15,7 @@ from primus_core.projection import fullysharded
 from primus_core.projection.buckets import Buffer, Piece, Sharing, divided, whole
 from primus_core.projection.places import FIRST, Place, held, local, size_of
 from primus_core.projection.static import Static
-from primus_core.shape import DTYPE_BYTES, DType, ModelShape, Run
+from primus_core.shape import DTYPE_BYTES, DType, Group, ModelShape, Run
 
 Key = tuple[DType, bool]
 """The format of weights, and whether they are experts that are spread over ranks."""
@@ -73,7 +73,7 @@ def _laid_out(pieces: list[Piece], shape: ModelShape, place: Place, *, experts: 
     sharding = shape.sharding
     if sharding.scheme == "replicated":
         return whole(pieces)
-    group = "expert_data" if experts else "data"
+    group: Group = "expert_data" if experts else "data"
     ranks = max(1, shape.group(group) // shape.group("replicate"))
     limit = sharding.bucket if bucketed else None
     index = place.index(group) % ranks
