@@ -47,13 +47,16 @@ def test_a_llama_learns_on_two_ranks_and_every_rank_reports_every_iteration(rank
 
 
 def test_metrics_tell_of_the_very_iteration(ranks: Ranks, tmp_path: Path) -> None:
-    """The learning rate is the one that the step used, tokens are counted over all ranks, speeds fit the times."""
+    """The learning rate is the one that the step used, tokens are counted over all ranks, speeds fit the times.
+
+    Operations are of the plan's model, which a plan without one does not have (tests/e2e has one with).
+    """
     rows = ranks.run(tmp_path, {"log_interval": 3, "lr_warmup_iters": 2, "global_batch_size": 4}).check().rows()
     assert [row["lr"] for row in rows[:3]] == pytest.approx([0.0, 0.005, 0.01])
     assert [row["tokens"] for row in rows] == [128 * n for n in range(1, 7)]
     assert all(row["tokens_per_second"] == pytest.approx(128 / row["step_seconds"]) for row in rows)
     assert len({row["loss"] for row in rows}) == 6
-    assert all(row["memory_bytes"] > 50e6 and row["tflops"] > 0 and row["mfu"] is None for row in rows)
+    assert all(row["memory_bytes"] > 50e6 and row["tflops"] is None and row["mfu"] is None for row in rows)
 
 
 def test_context_parallelism_honours_a_mask(ranks: Ranks, tmp_path: Path) -> None:

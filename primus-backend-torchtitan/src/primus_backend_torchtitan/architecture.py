@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from primus_core.experiment import Value
 
+Model = Mapping[str, Value]
+"""The architecture by portable names, with defaults filled in."""
+
 DEFAULTS: Mapping[str, Value] = {
     "kv_channels": None,
     "ffn_hidden_size": None,

@@ -8,8 +8,10 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from primus_backend_megatron.host.shape import shape_of_plan
 from primus_backend_megatron.rank.session import CURRENT, Session
 from primus_core.hardware import peak_flops
+from primus_core.projection.flops import flops_of
 
 _LOSS = "lm loss"
 _LOSSES, _GRAD_NORM = 0, 5
@@ -62,28 +64,36 @@ def report(session: Session, result: Sequence[Any], rate: float | None, start: f
             "grad_norm": None if grad_norm is None else float(grad_norm),
             "step_seconds": seconds,
             "memory_bytes": peak_memory(session.plan.target.accelerator),
-            **throughput(args, seconds, peak_rate(session.plan.target.accelerator, args)),
+            **throughput(session, args, seconds),
         }
     )
 
 
-def throughput(args: Namespace, seconds: float, peak: float | None) -> dict[str, float | int | None]:
-    """Tokens and floating-point operations of the step that just ended, by Megatron's own count.
+def throughput(session: Session, args: Namespace, seconds: float) -> dict[str, float | int | None]:
+    """Tokens and floating-point operations of the step that just ended.
 
-    Args:
-        peak: FLOP/s that the device can reach in the precision of the run; None where that is not known.
+    Operations are those that the model needs, of causal attention the half (see `primus_core.projection.flops`).
     """
     from megatron.core.num_microbatches_calculator import get_num_microbatches
-    from megatron.training.training import num_floating_point_operations
 
     samples = args.micro_batch_size * args.data_parallel_size * get_num_microbatches()
-    rate = num_floating_point_operations(args, samples) / (seconds * args.world_size)
+    flops = flops_per_token(session)
+    rate = None if flops is None else flops * samples * args.seq_length / (seconds * args.world_size)
+    peak = peak_rate(session.plan.target.accelerator, args)
     return {
         "tokens": (args.consumed_train_samples + samples) * args.seq_length,
         "tokens_per_second": samples * args.seq_length / seconds,
-        "tflops": rate / 1e12,
-        "mfu": rate / peak if peak else None,
+        "tflops": None if rate is None else rate / 1e12,
+        "mfu": rate / peak if rate and peak else None,
     }
+
+
+def flops_per_token(session: Session) -> float | None:
+    """Of the plan's model, counted once; None for a plan without one."""
+    if session.flops is None:
+        shape = shape_of_plan(session.plan)
+        session.flops = flops_of(shape).model if shape is not None else None
+    return session.flops
 
 
 def peak_rate(accelerator: str, args: Namespace) -> float | None:

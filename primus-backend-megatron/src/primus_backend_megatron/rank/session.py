@@ -46,6 +46,8 @@ class Session:
     """Tokens that were trained on before each save, by its iteration; training goes on while one is written."""
     weights: Mapping[str, Tensor] | None = None
     """Global shapes of the model's weights; None until a checkpoint tells them."""
+    flops: float | None = None
+    """That the model needs for one token; None before the first iteration has ended."""
     phase: str = ""
 
     def enter(self, phase: str) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from torchtitan.components.metrics import MetricsProcessor
 
-from primus_backend_torchtitan.architecture import DEFAULTS
-from primus_backend_torchtitan.flops import flops_per_token
 from primus_backend_torchtitan.host.schedules import schedule_of
+from primus_backend_torchtitan.host.shape import shape_of_plan
 from primus_backend_torchtitan.rank.session import current
 from primus_core.hardware import peak_flops
+from primus_core.projection.flops import flops_of
 
 
 class RunMetrics(MetricsProcessor):
@@ -28,7 +28,7 @@ class RunMetrics(MetricsProcessor):
         self._schedule = str(options.get("pp_schedule", ""))
         self._has_loss = has_loss(self.parallel_dims, self._schedule)
         self._tokens = tokens_per_step(self._session)
-        self._flops = self._tokens * _flops_per_token(self._session)
+        self._flops = flops_per_token(self._session)
         self._begun = time.perf_counter()
         self._peak_memory = 0
 
@@ -102,12 +102,13 @@ class RunMetrics(MetricsProcessor):
 
     def _throughput(self, step: int, seconds: float) -> dict[str, float | int | None]:
         """Tokens and floating-point operations of the step that just ended."""
-        rate = self._flops / (seconds * self._session.plan.target.world_size)
+        shared = seconds * self._session.plan.target.world_size
+        rate = None if self._flops is None else self._flops * self._tokens / shared
         return {
             "tokens": step * self._tokens,
             "tokens_per_second": self._tokens / seconds,
-            "tflops": rate / 1e12,
-            "mfu": self._utilization(rate),
+            "tflops": None if rate is None else rate / 1e12,
+            "mfu": None if rate is None else self._utilization(rate),
         }
 
     def _utilization(self, rate: float) -> float | None:
@@ -148,6 +149,7 @@ def tokens_per_step(session: Any) -> int:
     return int(global_batch(values, session.plan.target.world_size) * values["training.seq_len"])
 
 
-def _flops_per_token(session: Any) -> float:
-    model = {name[6:]: value for name, value in session.native.items() if name.startswith("model.")}
-    return flops_per_token({**DEFAULTS, **model}, session.native["training.seq_len"])
+def flops_per_token(session: Any) -> float | None:
+    """That the plan's model needs, of causal attention the half, as Megatron counts; None for a plan without one."""
+    shape = shape_of_plan(session.plan)
+    return None if shape is None else flops_of(shape).model

@@ -51,9 +51,11 @@ class Unit:
 
 
 def units_of(shape: ModelShape, runs: tuple[Run, ...]) -> tuple[Unit, ...]:
-    """In the order of the forward pass."""
-    groups, made = count(), {run.block: _unit(shape, run.block) for run in runs}
-    return tuple(unit for run in runs for unit in _expanded(made[run.block], run, groups))
+    """In the order of the forward pass, without blocks of which no activation is told and nothing is gathered."""
+    fully = shape.sharding.scheme == "fully_sharded"
+    told = [run for run in runs if fully or any(op.reads or op.makes for op in shape.blocks[run.block].operators)]
+    groups, made = count(), {run.block: _unit(shape, run.block) for run in told}
+    return tuple(unit for run in told for unit in _expanded(made[run.block], run, groups))
 
 
 def _expanded(unit: Unit, run: Run, groups: Iterator[int]) -> Iterator[Unit]:

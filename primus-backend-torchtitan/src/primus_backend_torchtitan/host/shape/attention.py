@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from primus_backend_torchtitan.architecture import size
+from primus_backend_torchtitan.architecture import Model, size
 from primus_backend_torchtitan.families import LLAMA, family_of
-from primus_backend_torchtitan.flops import Model
 from primus_backend_torchtitan.host.shape.tensors import columns, rows, whole
 from primus_core.shape import DType, Parameter
 

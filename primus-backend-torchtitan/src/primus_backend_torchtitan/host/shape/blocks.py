@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from primus_backend_torchtitan.architecture import ffn_hidden_size, layers_with_experts, size
-from primus_backend_torchtitan.flops import Model
+from primus_backend_torchtitan.architecture import Model, ffn_hidden_size, layers_with_experts, size
 from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of

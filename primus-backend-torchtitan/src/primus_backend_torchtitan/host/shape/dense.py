@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from primus_backend_torchtitan.architecture import size
-from primus_backend_torchtitan.flops import Model
+from primus_backend_torchtitan.architecture import Model, size
 from primus_backend_torchtitan.host.case import TENSOR, Case
 from primus_backend_torchtitan.host.shape.tensors import columns, rows, whole
 from primus_core.shape import DType, Parameter

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from primus_backend_torchtitan.architecture import ffn_hidden_size, size
-from primus_backend_torchtitan.flops import Model
+from primus_backend_torchtitan.architecture import Model, ffn_hidden_size, size
 from primus_backend_torchtitan.host.case import EXPERT, Case
 from primus_backend_torchtitan.host.shape.dense import feed_forward_of
 from primus_backend_torchtitan.host.shape.tensors import whole

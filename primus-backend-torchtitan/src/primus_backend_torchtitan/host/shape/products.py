@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from primus_backend_torchtitan.architecture import size
-from primus_backend_torchtitan.flops import Model
+from primus_backend_torchtitan.architecture import Model, size
 from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.attention import head_size
 from primus_backend_torchtitan.host.shape.schedule import micro_batch
