@@ -33,7 +33,7 @@ Scheme = Literal["replicated", "distributed_optimizer", "fully_sharded"]
 ScheduleName = Literal["none", "gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class Parameter:
     """A tensor that the library allocates with the model, trained or a buffer."""
 
@@ -61,7 +61,7 @@ class Parameter:
     """The dimension that ``fully_sharded`` divides."""
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class Activation:
     """The storage of one tensor that a micro batch makes on one rank."""
 
@@ -72,7 +72,7 @@ class Activation:
     """Bytes of its gradient; None: as many as it has itself; 0: it has none."""
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class Operator:
     """One step of a block's forward pass, and the backward pass that autograd makes of it.
 
@@ -105,7 +105,7 @@ class Operator:
     """`flops` counts whole attention, of which a causal mask needs half."""
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class Recomputed:
     """A part of a block whose activations are not kept: it runs again in the backward pass from what it read."""
 
@@ -118,7 +118,7 @@ class Recomputed:
     """Activations made in it that are kept nevertheless, and not made again."""
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class Block:
     """One kind of part of the model: the embedding, a layer, the head with the loss."""
 

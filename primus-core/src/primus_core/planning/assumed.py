@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from primus_core.experiment import Value
+from primus_core.experiment import Experiment, Value
 from primus_core.plan import Accelerator
 from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
 from primus_core.planning.sections import CONTAINER, SLURM
@@ -41,6 +41,15 @@ def meant_by(launcher: str, inside: str, sections: Mapping[str, Mapping[str, Val
     flags = sections.get(SLURM, {}) if launcher == SLURM else {}
     kind = _kind(image) or _kind(" ".join(str(flags[name]) for name in _TELLING if name in flags)) or "cuda"
     return Found(kind=kind, count=here.count if launcher == CONTAINER and here.kind == kind else 0)
+
+
+def names_cpu(experiment: Experiment) -> bool:
+    """Whether the experiment is for CPUs: such a run has the ranks that it asks for, on this host."""
+    return any(
+        module.params["accelerator"].value == "cpu"
+        for module in experiment.modules.values()
+        if "accelerator" in module.params
+    )
 
 
 def _kind(text: str) -> Accelerator | None:

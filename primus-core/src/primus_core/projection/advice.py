@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import frozen
 
 _ENOUGH = 3
 """Changes that each make it fit, after which no other is tried."""
+_MOST_RANKS = 1 << 15
 Setting = Mapping[str, str]
 """Parameters by name, as a command line says them."""
-Needs = Callable[[Setting], int | None]
-"""Bytes on the heaviest rank under these settings, margin included; None: the back end refuses them."""
+Needs = Callable[[Setting, int], int | None]
+"""Bytes on the heaviest rank under these settings on so many ranks, margin included; None: such a run is refused."""
 
 
 @frozen(kw_only=True)
 class Now:
     """What the experiment says of the sizes that can be changed."""
 
+    ranks: int
     tensor: int = 1
     pipeline: int = 1
     context: int = 1
@@ -28,9 +30,9 @@ class Now:
 
 @frozen(kw_only=True)
 class Change:
-    """One thing to do, in every spelling: back ends refuse what they do not know."""
+    """One thing to do, by degrees, the mildest first; in every spelling: back ends refuse what they do not know."""
 
-    spellings: tuple[Setting, ...]
+    degrees: tuple[tuple[Setting, ...], ...]
     cost: str
     """What it costs beside memory, in a few words."""
 
@@ -40,112 +42,155 @@ class Effect:
     """What a change, or several together, would do."""
 
     settings: Setting
+    ranks: int
+    """In all, then."""
     cost: str
     needed: int
     """Bytes on the heaviest rank afterwards, margin included."""
     saved: int
     """Bytes less than now."""
     fits: bool
-    parts: int = field(default=1)
-    """How many changes it is made of."""
 
 
 def changes(now: Now) -> tuple[Change, ...]:
     """All that is tried, the cheapest first: by arithmetic that is repeated, then by what is sent between ranks."""
-    return tuple(_changes(now))
+    return tuple(change for change in _changes(now) if change.degrees)
 
 
 def _changes(now: Now) -> Iterator[Change]:
-    yield Change(
-        spellings=({"use_distributed_optimizer": "true"},), cost="no more work: the optimizer is divided among replicas"
-    )
+    yield _alike({"use_distributed_optimizer": "true"}, cost="no more work: replicas divide the optimizer's state")
     if now.tensor > 1:
-        yield Change(spellings=({"sequence_parallel": "true"},), cost="no more work: norms are divided among ranks")
+        yield _alike({"sequence_parallel": "true"}, cost="no more work: ranks divide norms and residuals")
     sizes = (now.micro_batch_size >> power for power in range(1, now.micro_batch_size.bit_length()))
-    for size in sizes:
-        yield Change(spellings=({"micro_batch_size": str(size)},), cost="smaller products of matrices")
-    yield Change(
-        spellings=(
-            {"recompute_granularity": "selective"},
-            {"activation_checkpoint.mode": "selective", "activation_checkpoint.selective_ac_option": "op"},
-        ),
-        cost="attention or every other product runs again",
+    smaller = tuple(({"micro_batch_size": str(size)},) for size in sizes)
+    yield Change(degrees=smaller, cost="smaller products of matrices")
+    yield _alike(
+        {"recompute_granularity": "selective"},
+        {"activation_checkpoint.mode": "selective", "activation_checkpoint.selective_ac_option": "op"},
+        cost="a part of each layer runs forward twice",
     )
-    yield from _divided("expert_model_parallel_size", now.expert, "experts are sent tokens", now.experts)
-    yield from _divided("tensor_model_parallel_size", now.tensor, "more exchange within each layer", 8)
-    yield from _divided("context_parallel_size", now.context, "more exchange within attention", 8)
-    yield from _divided("pipeline_model_parallel_size", now.pipeline, "pipeline stages wait for each other", 16)
-    yield Change(
-        spellings=(
-            {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": "1"},
-            {"activation_checkpoint.mode": "full"},
-        ),
+    yield _divided("expert_model_parallel_size", now.expert, "tokens travel to their experts", now.experts)
+    yield _divided("tensor_model_parallel_size", now.tensor, "more exchange within each layer", 8)
+    yield _divided("context_parallel_size", now.context, "more exchange within attention", 8)
+    yield _divided("pipeline_model_parallel_size", now.pipeline, "stages wait for each other", 16)
+    yield _alike(
+        {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": "1"},
+        {"activation_checkpoint.mode": "full"},
         cost="every layer runs forward twice: a third more arithmetic",
     )
 
 
-def _divided(name: str, now: int, cost: str, most: int) -> Iterator[Change]:
-    size = 2 * now
-    while size <= most:
-        yield Change(spellings=({name: str(size)},), cost=cost)
-        size *= 2
+def _alike(*spellings: Setting, cost: str) -> Change:
+    return Change(degrees=(spellings,), cost=cost)
+
+
+def _divided(name: str, now: int, cost: str, most: int) -> Change:
+    sizes = (now << power for power in range(1, max(1, most).bit_length()))
+    return Change(degrees=tuple(({name: str(size)},) for size in sizes if size <= most), cost=cost)
 
 
 def advise(now: Now, before: int, capacity: int, needs: Needs) -> tuple[Effect, ...]:
-    """Changes that save memory, each alone; where none is enough, the cheapest first that are so together.
+    """Changes that save memory, each alone; where none is enough, the cheapest first together, and on more ranks.
 
     Args:
         before: bytes on the heaviest rank now.
         capacity: bytes of the device.
         needs: re-plans the experiment.
     """
-    alone = list(_alone(now, before, capacity, needs))
-    if any(effect.fits for effect in alone) or not alone:
-        return tuple(alone)
-    return (*alone, *_together(alone, before, capacity, needs))
+    return _Advice(now=now, before=before, capacity=capacity, needs=needs).effects()
 
 
-def _alone(now: Now, before: int, capacity: int, needs: Needs) -> Iterator[Effect]:
-    """Until a few are enough: the others cost more."""
-    enough = 0
-    for change in changes(now):
-        effect = _tried(change, before, capacity, needs)
-        if effect is not None:
-            yield effect
-            enough += effect.fits
-        if enough == _ENOUGH:
-            return
+@frozen(kw_only=True)
+class _Advice:
+    now: Now
+    before: int
+    capacity: int
+    needs: Needs
+
+    def effects(self) -> tuple[Effect, ...]:
+        alone = list(self._alone())
+        if any(effect.fits for effect in alone) or not alone:
+            return tuple(alone)
+        together = self._together(alone)
+        if together is not None and together.fits:
+            return (*alone, together)
+        best = together or max(alone, key=lambda effect: effect.saved)
+        return (*alone, *([together] if together else []), *self._on_more_ranks(best.settings, best.cost))
+
+    def _alone(self) -> Iterator[Effect]:
+        """Until a few are enough: the others cost more."""
+        enough = 0
+        for change in changes(self.now):
+            effect = self._least(change)
+            if effect is not None:
+                yield effect
+                enough += effect.fits
+            if enough == _ENOUGH:
+                return
+
+    def _least(self, change: Change) -> Effect | None:
+        """The mildest degree that is enough; else the strongest that is not refused."""
+        strongest = next(filter(None, (self._tried(one, change.cost) for one in reversed(change.degrees))), None)
+        if strongest is None or strongest.saved <= 0:
+            return None
+        if not strongest.fits:
+            return strongest
+        milder = (self._tried(one, change.cost) for one in change.degrees[:-1])
+        return next((effect for effect in milder if effect and effect.fits), strongest)
+
+    def _tried(self, spellings: tuple[Setting, ...], cost: str) -> Effect | None:
+        return next(filter(None, (self._effect(settings, cost) for settings in spellings)), None)
+
+    def _together(self, alone: Sequence[Effect]) -> Effect | None:
+        """The changes in their order, until they are enough; what is refused beside the others is left out."""
+        best: Effect | None = None
+        taken: list[Effect] = []
+        for effect in alone:
+            kept = [one for one in taken if not one.settings.keys() & effect.settings.keys()]
+            both = self._effect(_merged([*kept, effect]), _costs([*kept, effect]))
+            if both is not None and (best is None or both.needed < best.needed):
+                best, taken = both, [*kept, effect]
+            if best is not None and best.fits:
+                break
+        return best if len(taken) > 1 else None
+
+    def _on_more_ranks(self, settings: Setting, cost: str) -> Iterator[Effect]:
+        """Four times the ranks, sixteen times and so on, with experts, stages or both divided further."""
+        factor = 4
+        while self.now.ranks * factor <= _MOST_RANKS:
+            for wider in self._wider(factor):
+                ranks = self.now.ranks * factor
+                effect = self._effect({**settings, **wider}, "; ".join(filter(None, [cost, "more ranks"])), ranks)
+                if effect is not None and effect.fits:
+                    yield effect
+                    return
+            factor *= 4
+
+    def _wider(self, factor: int) -> Iterator[Setting]:
+        stages = {"pipeline_model_parallel_size": str(min(16, self.now.pipeline * factor))}
+        experts = {"expert_model_parallel_size": str(min(self.now.experts, self.now.expert * factor))}
+        yield from (experts, {**experts, **stages}) if self.now.experts else ()
+        yield stages
+        yield {}
+
+    def _effect(self, settings: Setting, cost: str, ranks: int | None = None) -> Effect | None:
+        ranks = ranks or self.now.ranks
+        needed = self.needs(settings, ranks)
+        if needed is None:
+            return None
+        return Effect(
+            settings=settings,
+            ranks=ranks,
+            cost=cost,
+            needed=needed,
+            saved=self.before - needed,
+            fits=needed <= self.capacity,
+        )
 
 
-def _tried(change: Change, before: int, capacity: int, needs: Needs) -> Effect | None:
-    for settings in change.spellings:
-        needed = needs(settings)
-        if needed is not None:
-            effect = _effect(settings, change.cost, needed, before, capacity)
-            return effect if effect.saved > 0 else None
-    return None
+def _merged(effects: Sequence[Effect]) -> dict[str, str]:
+    return {name: value for effect in effects for name, value in effect.settings.items()}
 
 
-def _together(alone: Sequence[Effect], before: int, capacity: int, needs: Needs) -> Iterator[Effect]:
-    """The changes in their order, until they are enough; one that is refused beside the others is left out."""
-    best = before
-    settings: Setting = {}
-    taken: list[Effect] = []
-    for effect in alone:
-        both = {**settings, **effect.settings}
-        needed = needs(both)
-        if needed is None or needed >= best:
-            continue
-        best, settings = needed, both
-        taken = [one for one in taken if not one.settings.keys() & effect.settings.keys()] + [effect]
-        if needed <= capacity:
-            break
-    if len(taken) > 1:
-        cost = "; ".join(dict.fromkeys(one.cost for one in taken))
-        yield _effect(settings, cost, best, before, capacity, len(taken))
-
-
-def _effect(settings: Setting, cost: str, needed: int, before: int, capacity: int, parts: int = 1) -> Effect:
-    return Effect(
-        settings=settings, cost=cost, needed=needed, saved=before - needed, fits=needed <= capacity, parts=parts
-    )
+def _costs(effects: Sequence[Effect]) -> str:
+    return "; ".join(dict.fromkeys(effect.cost for effect in effects))

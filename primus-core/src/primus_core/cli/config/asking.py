@@ -19,7 +19,7 @@ from primus_core.explain.vocabulary import Vocabulary, vocabulary
 from primus_core.log.redaction import Redactor
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.planning.accelerators import find_accelerators
-from primus_core.planning.assumed import meant
+from primus_core.planning.assumed import meant, names_cpu
 from primus_core.planning.job import Request
 from primus_core.planning.secrets import secret_names
 from primus_core.planning.sections import put_together
@@ -139,15 +139,6 @@ class Asker:
             files=files,
             strict=strict,
         )
-
-
-def names_cpu(experiment: Experiment) -> bool:
-    """Whether the experiment is for CPUs: such a run has the ranks that it asks for, on this host."""
-    return any(
-        module.params["accelerator"].value == "cpu"
-        for module in experiment.modules.values()
-        if "accelerator" in module.params
-    )
 
 
 def environment_of(experiment: Experiment) -> dict[str, str]:

@@ -125,10 +125,9 @@ def _fit(projection: Projection, margin: tuple[Margin, ...], device: Accelerator
 
 
 def _changes(asked: Asked, plan: RunPlan, shape: ModelShape, found: Fit, learned: Margin | None) -> tuple[Effect, ...]:
-    """On the same number of ranks, and with the same margin but for what depends on activations."""
-    ranks = plan.target.world_size
+    """With the same margin, but for what depends on activations and ranks."""
 
-    def needs(settings: Mapping[str, str]) -> int | None:
+    def needs(settings: Mapping[str, str], ranks: int) -> int | None:
         changed = asked.projected(settings, ranks)
         return None if changed is None else fit(changed, margin_of(changed.heaviest, ranks, learned)).needed
 
@@ -136,10 +135,12 @@ def _changes(asked: Asked, plan: RunPlan, shape: ModelShape, found: Fit, learned
 
 
 def _now(plan: RunPlan, shape: ModelShape) -> Now:
+    ranks = plan.target.world_size
     if plan.translation is None:
-        return Now()
+        return Now(ranks=ranks)
     layout, model = plan.translation.layout, plan.translation.model
     return Now(
+        ranks=ranks,
         tensor=layout.tensor,
         pipeline=layout.pipeline,
         context=layout.context,
@@ -198,6 +199,6 @@ def _figures(stage: Stage) -> StageFigures:
 
 def _assumptions(projection: Projection, changes: tuple[Effect, ...]) -> tuple[str, ...]:
     lacking = () if projection.has_activations else ("The back end tells no activations: they are not in the figures.",)
-    same = ("Each change is tried on the same number of ranks.",) if changes else ()
+    same = ("Changes are tried on the same number of ranks unless they name another.",) if changes else ()
     margin = "What only a device has (margin) is a rule of thumb unless a run told it (--calibrate)."
     return (*lacking, *projection.notes, margin, *same)

@@ -10,10 +10,9 @@ from primus_core.cli.arguments import Parser, add_run_options
 from primus_core.cli.launching import in_mode, with_launcher_file
 from primus_core.cli.modes import Mode
 from primus_core.cli.output import complain, say
-from primus_core.cli.projection.answer import answer
+from primus_core.cli.projection.answer import Answer, answer
 from primus_core.cli.projection.judging import Asked
 from primus_core.cli.projection.page import projection_page
-from primus_core.codec import to_json
 from primus_core.errors import ConfigError, ExitCode, RunError
 from primus_core.files import write_atomic
 from primus_core.hardware import accelerator_models
@@ -31,7 +30,7 @@ def project(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = Non
     page = projection_page(found)
     if args.html is not None:
         _write(args.html, as_html(page, _no_chart))
-    say(to_json(found).rstrip("\n") if args.format == "json" else as_text(page))
+    say(_as_json(found) if args.format == "json" else as_text(page))
     if args.html is not None:
         complain(f"written to {args.html}\n", env)
     return ExitCode.OK
@@ -61,6 +60,12 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"no projection of {args.suite}", why=why, remedy="`primus projection memory` is there")
     if args.gpus is not None and args.gpus < 1:
         raise ConfigError(f"--gpus {args.gpus}", why="a run has at least one rank", remedy="give 1 or more")
+
+
+def _as_json(found: Answer) -> str:
+    from primus_core.codec import to_json  # here: text does without
+
+    return to_json(found).rstrip("\n")
 
 
 def _no_chart(chart: object) -> str:

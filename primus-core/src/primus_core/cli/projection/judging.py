@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 
 from primus_core import discovery
-from primus_core.cli.config.asking import names_cpu
 from primus_core.cli.masking import masking
 from primus_core.cli.prepare import (
     accelerators_for,
@@ -24,7 +23,7 @@ from primus_core.experiment import Experiment, Value
 from primus_core.outcome import Finding
 from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import RunPlan
-from primus_core.planning.assumed import meant
+from primus_core.planning.assumed import meant, names_cpu
 from primus_core.planning.job import Request
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.make import asked_env

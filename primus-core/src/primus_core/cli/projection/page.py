@@ -97,11 +97,12 @@ def _margin(answer: Answer) -> Table:
 def _changes(answer: Answer) -> Table:
     columns = (Column("change"), Column("then", "right"), Column("saves", "right"), Column("fits"), Column("costs"))
     title = "Changes that save memory, the cheapest first"
-    return Table(title=title, columns=columns, rows=tuple(map(_change, answer.changes)))
+    return Table(title=title, columns=columns, rows=tuple(_change(one, answer.ranks) for one in answer.changes))
 
 
-def _change(effect: Effect) -> tuple[str, ...]:
-    words = " ".join(f"{name}={value}" for name, value in effect.settings.items())
+def _change(effect: Effect, ranks: int) -> tuple[str, ...]:
+    more = [f"--gpus {effect.ranks}"] if effect.ranks != ranks else []
+    words = " ".join([*(f"{name}={value}" for name, value in effect.settings.items()), *more])
     fits = "yes" if effect.fits else "no"
     return words, memory_size(effect.needed), memory_size(effect.saved), fits, effect.cost
 
