@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -36,7 +36,7 @@ def shape_of(plan: RunPlan) -> ModelShape:
     return shape
 
 
-def differences(case: Case, found: list[Mapping[str, Any]]) -> Iterator[str]:
+def differences(case: Case, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each figure of each rank that is not the same, to the byte."""
     for rank, figures in zip(case.ranks, found, strict=True):
         wanted = rank_of(case.shape, rank)

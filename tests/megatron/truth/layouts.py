@@ -30,6 +30,11 @@ class Layout:
     params: Mapping[str, Value]
 
     @property
+    def staged(self) -> bool:
+        """The model is cut into stages."""
+        return PP in self.params
+
+    @property
     def name(self) -> str:
         """In the words of the parameters."""
         return ", ".join([f"{self.ranks} ranks", *(f"{name} {value}" for name, value in self.params.items())])
@@ -71,7 +76,7 @@ LAYOUTS = (
 def plans_of(params: Mapping[str, Value], layouts: Iterable[Layout] = LAYOUTS) -> Iterator[tuple[Layout, RunPlan]]:
     """The layouts that Megatron can divide a model by, with their plans; none of a model that it cannot build."""
     for layout in layouts:
-        wanted = {**params, **trained(layout), **layout.params}
+        wanted = {**params, **trained(layout.ranks, layout.params), **layout.params}
         try:
             plan = plan_of(wanted, ranks=layout.ranks)
         except PrimusError:
@@ -86,11 +91,11 @@ def first_plan(params: Mapping[str, Value], start: int) -> tuple[Layout, RunPlan
     return next(plans_of(params, LAYOUTS[start:] + LAYOUTS[:start]), None)
 
 
-def trained(layout: Layout) -> Mapping[str, Value]:
+def trained(ranks: int, params: Mapping[str, Value]) -> Mapping[str, Value]:
     """Parameters of a short training in a layout."""
-    copies = layout.ranks
+    copies = ranks
     for name in (TP, PP, CP):
-        value = layout.params.get(name, 1)
+        value = params.get(name, 1)
         copies //= value if isinstance(value, int) else 1
     return {
         "seq_length": SEQUENCE,
@@ -98,5 +103,6 @@ def trained(layout: Layout) -> Mapping[str, Value]:
         "micro_batch_size": 1,
         "global_batch_size": 16 * max(1, copies),
         "train_iters": 10,
+        "lr": 1e-3,
         "moe_token_dispatcher_type": "alltoall",
     }

@@ -55,7 +55,7 @@ def _params(name: str) -> Mapping[str, Value]:
     folders = [str(folder) for folder in _FOLDERS]
     try:
         found = preset_parameters(
-            config="pre_trainer.yaml", model=f"{name}.yaml", env={}, folders=folders, cwd=folders[0]
+            config="trainer_megatron.yaml", model=f"{name}.yaml", env={}, folders=folders, cwd="/"
         )
     except PrimusError:
         return {}
