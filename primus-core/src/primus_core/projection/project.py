@@ -11,7 +11,7 @@ from primus_core.projection.chunk import SHARDS
 from primus_core.projection.iteration import Peak
 from primus_core.projection.places import held
 from primus_core.projection.static import Static
-from primus_core.shape import ModelShape
+from primus_core.shape import Block, ModelShape
 
 
 @frozen(kw_only=True)
@@ -76,9 +76,14 @@ def project(shape: ModelShape) -> Projection:
     return Projection(
         parameters=counts.total,
         stages=tuple(_stage(shape, number, counts.stages[number]) for number in range(len(shape.stages))),
-        has_activations=all(block.operators for block in shape.blocks.values() if block.parameters),
+        has_activations=all(map(_has_activations, shape.blocks.values())),
         notes=shape.notes,
     )
+
+
+def _has_activations(block: Block) -> bool:
+    """Operators without activations tell FLOPs alone."""
+    return not block.parameters or any(operator.makes for operator in block.operators)
 
 
 def _stage(shape: ModelShape, number: int, elements: int) -> Stage:

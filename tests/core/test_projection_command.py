@@ -1,0 +1,157 @@
+"""`primus projection memory`, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from primus_core.cli.main import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+REFERENCE = Path(__file__).parents[3] / "shared/reference/experiments"
+MI300X = REFERENCE / "megatron/MI300X"
+needs_reference = pytest.mark.skipif(not MI300X.exists(), reason=f"there are no reference experiments: {REFERENCE}")
+TOTALS = {
+    "llama3.1_8B-BF16-pretrain.yaml": 8_030_261_248,
+    "llama3.1_70B-BF16-pretrain.yaml": 70_553_706_496,
+    "mixtral_8x7B_v0.1-BF16-pretrain.yaml": 46_702_792_704,
+}
+DEEPSEEK = 671_026_404_352
+PARTS = ("weights", "gradients", "main_weights", "moments", "buffers", "padding", "activations")
+
+
+def project(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> Mapping[str, Any]:
+    """The answer as data."""
+    assert main(["projection", "memory", "--config", str(file), "--format", "json", *words]) == 0
+    answer: Mapping[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def check(answer: Mapping[str, Any]) -> None:
+    """No figure is negative, each sum is right, and the heaviest stage is the heaviest."""
+    for stage in answer["stages"]:
+        sizes = [stage[name] for name in PARTS]
+        assert min(sizes) >= 0
+        assert sum(sizes) == stage["bytes"]
+        assert min(stage["parts"].values(), default=0) >= 0
+        assert sum(stage["parts"].values()) == stage["activations"]
+    heaviest = max(stage["bytes"] for stage in answer["stages"])
+    assert answer["stages"][answer["heaviest"]]["bytes"] == heaviest
+    assert answer["needed"] == heaviest + sum(one["bytes"] for one in answer["margin"])
+
+
+@pytest.mark.parametrize("file", ["llama-tiny.yaml", "torchtitan/llama-tiny.yaml", "qwen3-moe-tiny.yaml"])
+def test_examples_are_projected(capsys: pytest.CaptureFixture[str], file: str) -> None:
+    """The examples of both back ends have figures that add up, and fit on any device."""
+    answer = project(capsys, EXAMPLES / file, "--gpu", "mi250x")
+    check(answer)
+    assert answer["fits"] is not False
+
+
+def test_text_and_page_tell_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The terminal has a table of stages, the verdict and the unverified margin; the page has them and a chart."""
+    page = tmp_path / "page.html"
+    words = ["--config", str(EXAMPLES / "llama-tiny.yaml"), "--gpu", "MI300X", "--html", str(page)]
+    assert main(["projection", "memory", *words, "pipeline_model_parallel_size=2", "--gpus", "4"]) == 0
+    text, html = capsys.readouterr().out, page.read_text(encoding="utf-8")
+    for told in ("stage 1", "optimizer state", "unverified", "192.0 GiB"):
+        assert told in text
+        assert told in html
+    assert "<svg" in html
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_modes_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind a mode the ranks are those that the mode's options ask for."""
+    words = ["projection", "memory", "--config", str(EXAMPLES / "llama-tiny.yaml"), "--format", "json"]
+    device = ["accelerator=cuda", "micro_batch_size=1"]
+    assert main(["slurm", "srun", "-N", "2", "--gpus-per-node=4", "--", *words, *device]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["nodes"], answer["ranks"]) == (2, 8)
+    assert main(["direct", "--", *words]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["performance"], "no projection of performance"),
+        (["memory", "--gpu", "mi300"], "did you mean mi300x?"),
+        (["memory", "--gpus", "0"], "--gpus 0"),
+        (["memory", "--gpus", "12", "--nproc", "8"], "no whole number of nodes"),
+        (["memory", "--calibrate", "nowhere"], "no such run"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], told: str
+) -> None:
+    """A wrong option ends with exit code 2 and says what is wrong."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["projection", *words, "--config", str(EXAMPLES / "llama-tiny.yaml")]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_illegal_layout_is_refused_as_by_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same error, word for word."""
+    file, words = str(EXAMPLES / "llama-tiny.yaml"), ["tensor_model_parallel_size=3", "--nproc", "3"]
+    assert main(["run", file, "--dry-run", *words]) == 2
+    error = capsys.readouterr().err
+    assert main(["projection", "memory", "--config", file, *words]) == 2
+    assert capsys.readouterr().err == error
+
+
+def test_too_little_memory_is_told_with_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that is too large for its device gets changes, and one of them makes it fit."""
+    file = EXAMPLES / "megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+    answer = project(capsys, file, "--gpu", "a100", "--gpus", "8")
+    check(answer)
+    assert answer["fits"] is False
+    assert any(change["fits"] for change in answer["changes"])
+    assert all(change["saved"] > 0 for change in answer["changes"])
+
+
+@needs_reference
+@pytest.mark.parametrize("name", TOTALS)
+def test_published_models_have_their_size(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """Experiments that users bring have the number of parameters that the model is known for."""
+    assert project(capsys, MI300X / name)["parameters"] == TOTALS[name]
+
+
+@needs_reference
+def test_deepseek_has_its_size_and_experts_are_divided(capsys: pytest.CaptureFixture[str]) -> None:
+    """DeepSeek-V3 with its latent attention has 671 billion; expert parallelism divides its experts among ranks."""
+    words = ["multi_latent_attention=true", "--gpus", "32"]
+    eight = project(capsys, MI300X / "deepseek_v3-BF16-pretrain.yaml", *words)
+    assert eight["parameters"] == DEEPSEEK
+    more = project(capsys, MI300X / "deepseek_v3-BF16-pretrain.yaml", *words, "expert_model_parallel_size=32")
+    experts = 58 * 256 * 3 * 7168 * 2048
+    assert eight["stages"][0]["parameters"] - more["stages"][0]["parameters"] == experts // 8 - experts // 32
+
+
+@needs_reference
+def test_tensor_parallelism_changes_weights_and_optimizer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two tensor ranks have half of the weights each and, where replicas do not divide it, of the optimizer's state."""
+    words = ("--gpus", "8", "use_distributed_optimizer=false", "overlap_param_gather=false")
+    one, two = (
+        project(capsys, MI300X / "llama3.1_8B-BF16-pretrain.yaml", *words, f"tensor_model_parallel_size={size}")
+        for size in (1, 2)
+    )
+    for name in ("weights", "moments", "main_weights"):
+        assert two["stages"][0][name] == pytest.approx(one["stages"][0][name] / 2, rel=0.001)
+
+
+@needs_reference
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sorted(REFERENCE.glob("*/*/*.yaml")), ids=lambda file: file.stem)
+def test_every_reference_experiment_is_projected_or_refused(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """Figures that add up and are not negative; or the exit code and error of a run that would be refused."""
+    code = main(["projection", "memory", "--config", str(file), "--format", "json"])
+    told = capsys.readouterr()
+    if code == 0:
+        check(json.loads(told.out))
+    else:
+        assert code == 2
+        assert told.err.startswith("error: ") or "errors" in told.err.splitlines()[0]
