@@ -21,6 +21,7 @@ GQA: dict[str, Value] = {"num_attention_heads": 32, "num_query_groups": 8, "hidd
 MOE: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 2}
 TP2: dict[str, Value] = {"tensor_model_parallel_size": 2}
 PP2: dict[str, Value] = {"pipeline_model_parallel_size": 2}
+LATENT: dict[str, Value] = {"multi_latent_attention": True, "q_lora_rank": 16}
 VIRTUAL: dict[str, Value] = {"num_virtual_stages_per_pipeline_rank": 2}
 
 ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
@@ -44,6 +45,13 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         "tensor-parallel",
         ["1001 rows of the embedding", "pad_vocab_size: false (exp.yaml:"],
     ),
+    "compressed keys": (
+        {**LATENT, "kv_lora_rank": 17, **TP2},
+        2,
+        "tensor-parallel",
+        ["81 compressed features of keys and values", "kv_lora_rank: 17 (exp.yaml:", "to 1"],
+    ),
+    "compressed queries": ({**LATENT, "q_lora_rank": 15, **TP2}, 2, "tensor-parallel", ["15 compressed", "to 1"]),
     "groups among heads": ({"num_query_groups": 3}, 1, "query-groups", ["3 query groups", "2 or 4"]),
     "size of a head": ({"hidden_size": 100}, 1, "heads", ["96 or 104", "kv_channels"]),
     "two attentions": ({"multi_latent_attention": True, "group_query_attention": True}, 1, "attention", ["no query"]),

@@ -637,6 +637,14 @@ def test_cpu_refuses_what_would_change_the_numbers(name: str, value: str) -> Non
     assert error.where == f"exp.yaml:{10 + len(TINY)}"
 
 
+def test_cpu_refuses_latent_attention_that_normalizes_keys_alone() -> None:
+    """Megatron's own layers fail to be built; with compressed queries, or on a GPU, they can."""
+    latent: dict[str, Value] = {**TINY, "multi_latent_attention": True, "qk_layernorm": True}
+    assert "`qk_layernorm` cannot be true on a CPU" in refusal(latent).what
+    assert translate({**latent, "q_lora_rank": 16}).native["qk_layernorm"]
+    assert translate(latent, accelerator="rocm").native["qk_layernorm"]
+
+
 @pytest.mark.parametrize("accelerator", ["cuda", "rocm"])
 def test_accelerators_take_megatrons_defaults(accelerator: Accelerator) -> None:
     """No CPU rule touches a GPU run, not even low precision."""

@@ -67,6 +67,25 @@ def impossible(draft: Draft) -> list[PrimusError]:
     """Errors for what cannot be honoured on a CPU without changing the result."""
     if draft.target.accelerator != "cpu":
         return []
+    return [*_absent(draft), *_unnormalized(draft)]
+
+
+def _unnormalized(draft: Draft) -> list[PrimusError]:
+    """Megatron's own layers of latent attention normalize keys only where they normalize compressed queries too."""
+    names = ("multi_latent_attention", "qk_layernorm")
+    if draft["q_lora_rank"] is not None or not all(draft[name] for name in names):
+        return []
+    return [
+        ConfigError(
+            "`qk_layernorm` cannot be true on a CPU where `q_lora_rank` is null",
+            where=str(draft.asked.leaves["qk_layernorm"].origin),
+            why="latent attention that normalizes keys alone needs Transformer Engine on a GPU",
+            remedy="set `qk_layernorm: false` or a `q_lora_rank`, or train on a GPU",
+        )
+    ]
+
+
+def _absent(draft: Draft) -> list[PrimusError]:
     return [
         ConfigError(
             f"`{name}` cannot be {draft[name]} on a CPU",

@@ -72,12 +72,22 @@ def _parts(case: Case) -> list[_Part]:
     ]
     if case.on("group_query_attention"):
         parts.append(_Part(shape.query_groups, "query groups", ("num_query_groups",), shared=True))
+    if case.on("multi_latent_attention") and case.values["transformer_impl"] == "local":
+        parts += _compressed(case)
     shared = case.size("moe_shared_expert_intermediate_size", 0)
     if shape.experts and shared:
         parts.append(_Part(shared, "features of the shared experts", ("moe_shared_expert_intermediate_size",)))
     if "padded_vocab_size" not in case.chosen or not case.on("pad_vocab_size"):
         parts.append(_Part(shape.vocabulary, "rows of the embedding", ("padded_vocab_size", "pad_vocab_size")))
     return parts
+
+
+def _compressed(case: Case) -> Iterator[_Part]:
+    """What latent attention compresses to, which Megatron's own layers divide and Transformer Engine's do not."""
+    keys = ("kv_lora_rank", "qk_pos_emb_head_dim")
+    yield _Part(sum(case.size(key) for key in keys), "compressed features of keys and values", keys)
+    if case.values["q_lora_rank"] is not None:
+        yield _Part(case.size("q_lora_rank"), "compressed features of queries", ("q_lora_rank",))
 
 
 def _attention(case: Case) -> Iterator[Finding]:
