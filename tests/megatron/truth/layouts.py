@@ -19,6 +19,7 @@ VPP = "num_virtual_stages_per_pipeline_rank"
 FIRST, LAST = (f"decoder_{end}_pipeline_num_layers" for end in ("first", "last"))
 WITH_EMBEDDING, WITH_LOSS = (f"account_for_{end}_in_pipeline_split" for end in ("embedding", "loss"))
 SHARED, OVERLAP, BUCKET = "use_distributed_optimizer", "overlap_grad_reduce", "ddp_bucket_size"
+PADDED = "ddp_pad_buckets_for_high_nccl_busbw"
 SEQUENCE = 4096
 
 
@@ -46,6 +47,9 @@ LAYOUTS = (
     Layout(8, {SHARED: True, "bf16": True}),
     Layout(6, {SHARED: True, OVERLAP: True, BUCKET: 10_000}),
     Layout(96, {SHARED: True, OVERLAP: True, "bf16": True}),
+    Layout(8, {SHARED: True, "fp16": True, PADDED: True}),
+    Layout(8, {"fp16": True, "accumulate_allreduce_grads_in_fp32": True}),
+    Layout(8, {SHARED: True, "num_distributed_optimizer_instances": 2, OVERLAP: True}),
     Layout(8, {TP: 2, SHARED: True}),
     Layout(8, {TP: 4, SP: True, "bf16": True}),
     Layout(16, {TP: 8, SP: True, SHARED: True, "bf16": True}),

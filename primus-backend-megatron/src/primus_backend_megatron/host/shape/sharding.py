@@ -9,6 +9,9 @@ from primus_backend_megatron.host.shape.parameters import dtype_of
 from primus_core.experiment import Value
 from primus_core.shape import DType, Group, Sharding
 
+_MOMENTS = ("exp_avg_dtype", "exp_avg_sq_dtype")
+_PLAIN, _FAST = 128, 2**16
+"""Multiples that buckets end at, and those for collectives that are fast."""
 _DTYPES: Mapping[Value, DType] = {"fp32": "fp32", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8"}
 
 
@@ -22,6 +25,7 @@ def groups_of(case: Case) -> Mapping[Group, int]:
         "context": context,
         "pipeline": pipeline,
         "data": max(1, case.world_size // (tensor * pipeline)),
+        "replicate": case.size("num_distributed_optimizer_instances"),
         "expert": expert,
         "expert_tensor": expert_tensor,
         "expert_data": max(1, case.world_size // (expert_tensor * expert * pipeline)),
@@ -31,21 +35,39 @@ def groups_of(case: Case) -> Mapping[Group, int]:
 def sharding_of(case: Case) -> Sharding:
     """Weights whole on each rank; the optimizer's state too, or in equal shares."""
     divided = case.on("use_distributed_optimizer") or case.on("overlap_param_gather")
-    aware = case.on("use_precision_aware_optimizer")
-    dtype = dtype_of(case)
-    half = "bf16" if case.on("grad_reduce_in_bf16") else "fp32"
-    moments = 2 if case.values["optimizer"] == "adam" else 1
     return Sharding(
         scheme="distributed_optimizer" if divided else "replicated",
-        gradient="bf16" if half == "bf16" else _state(case, "main_grads_dtype", aware),
-        main=None if dtype == "fp32" else _state(case, "main_params_dtype", aware),
-        moments=tuple(_state(case, name, aware) for name in ("exp_avg_dtype", "exp_avg_sq_dtype")[:moments]),
+        gradient=_gradient(case),
+        main=_main(case),
+        moments=tuple(_state(case, name) for name in _MOMENTS[: 2 if case.values["optimizer"] == "adam" else 1]),
         bucket=_bucket(case),
+        multiple=_FAST if case.on("ddp_pad_buckets_for_high_nccl_busbw") else _PLAIN,
     )
 
 
-def _state(case: Case, name: str, aware: bool) -> DType:
-    return _DTYPES.get(case.values[name], "fp32") if aware else "fp32"
+def _gradient(case: Case) -> DType:
+    """Megatron adds gradients of bf16 in fp32 unless told otherwise, and those of fp16 in fp16."""
+    dtype, wide = dtype_of(case), case.on("accumulate_allreduce_grads_in_fp32")
+    if dtype == "bf16":
+        wide = not case.on("grad_reduce_in_bf16") and (wide or case.values["main_grads_dtype"] == "fp32")
+    return "fp32" if wide else dtype
+
+
+def _main(case: Case) -> DType | None:
+    """Transformer Engine's optimizer keeps of fp32 weights only what their bf16 lacks: 16 bits each."""
+    dtype = dtype_of(case)
+    if dtype == "fp32":
+        return None
+    main = _state(case, "main_params_dtype")
+    return "fp16" if _aware(case) and dtype == "bf16" and main == "fp32" else main
+
+
+def _state(case: Case, name: str) -> DType:
+    return _DTYPES.get(case.values[name], "fp32") if _aware(case) else "fp32"
+
+
+def _aware(case: Case) -> bool:
+    return case.on("use_precision_aware_optimizer")
 
 
 def _bucket(case: Case) -> int | None:
