@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "megatron-core", "torchtitan", "primus-core")
 _HEAD = """\
 # How true projections are
 
-`make accuracy` writes this page anew; it takes {minutes:.0f} minutes of one core. {when}, Python {python}, {versions}.
+`make accuracy` writes this page anew{time}. {when}, Python {python}, {versions}.
 
 Each row has the projected figure, the measured one, and by how much the projection is off: below zero, too low.
 Nothing is fitted: a figure follows from the experiment by arithmetic alone, and no row has been used to set a number.
@@ -27,7 +27,7 @@ def document(outcomes: Mapping[Group, Outcome]) -> str:
     """The whole page."""
     seconds = sum(outcome.seconds for outcome in outcomes.values())
     head = _HEAD.format(
-        minutes=max(1, seconds / 60),
+        time=f"; this time it took {seconds / 60:.0f} minutes" if seconds >= 60 else "",
         when=time.strftime("%Y-%m-%d", time.gmtime()),
         python=platform.python_version(),
         versions=", ".join(f"{name} {_version(name)}" for name in _PACKAGES),

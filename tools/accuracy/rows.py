@@ -54,6 +54,14 @@ class Outcome:
     """Why there are not all rows."""
 
 
+def kept(group: Group, folder: Path) -> Outcome | None:
+    """The rows that an earlier start of the group's program left in ``MODULE.jsonl``; None where there are none."""
+    file = folder / f"{group.module}.jsonl"
+    if not file.exists():
+        return None
+    return Outcome(rows=tuple(_rows(file.read_text(encoding="utf-8"))), seconds=0.0)
+
+
 def run(group: Group, root: Path) -> Outcome:
     """Start the group's program, and read what it prints; a program that is not there is a problem, no error."""
     started = time.monotonic()
