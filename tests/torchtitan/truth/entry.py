@@ -20,3 +20,10 @@ def count(plan: RunPlan, rank: RankContext) -> dict[str, int]:
     from tests.torchtitan.truth.operations import counted
 
     return {name: counted(case) for name, case in rank.prepared("truth")["cases"].items()}
+
+
+def mixture(plan: RunPlan, rank: RankContext) -> dict[str, int]:
+    """The figures of `tests.torchtitan.truth.mixture.measured`."""
+    from tests.torchtitan.truth.mixture import measured
+
+    return measured(rank.prepared("truth"))

@@ -1,0 +1,289 @@
+"""What a mixture of experts makes and keeps of a micro batch, operator by operator, as TorchTitan's code runs them."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from primus_backend_torchtitan.architecture import size
+from primus_backend_torchtitan.host.case import CONTEXT, Case
+from primus_backend_torchtitan.host.shape.schedule import micro_batch
+from primus_backend_torchtitan.host.shape.tensors import DTYPES
+from primus_core.shape import DTYPE_BYTES, Activation, Operator
+
+_FP32, _INT64 = 4, 8
+_MAP = "moe.map"
+_ROUTED = "moe.routed_experts.inner_experts"
+
+
+@frozen(kw_only=True)
+class _Work:
+    """Of one rank.
+
+    Attributes:
+        tokens: of a micro batch.
+        together: of a micro batch on all ranks that share its sequences.
+        rows: each token as often as there are experts that get it.
+        element: bytes of a number in the format of the forward pass.
+    """
+
+    tokens: int
+    together: int
+    chosen: int
+    rows: int
+    hidden: int
+    inner: int
+    shared: int
+    count: int
+    element: int
+    biased: bool
+    normalized: bool
+
+    @classmethod
+    def of(cls, case: Case) -> _Work:
+        model = case.model
+        together = micro_batch(case) * case.shape.sequence
+        tokens = together // case.size(CONTEXT)
+        chosen = case.shape.experts_per_token
+        sigmoid = model["moe_router_score_function"] == "sigmoid"
+        return cls(
+            tokens=tokens,
+            together=together,
+            chosen=chosen,
+            rows=tokens * chosen,
+            hidden=case.shape.hidden,
+            inner=case.shape.moe_ffn_hidden,
+            shared=size(model, "moe_shared_expert_intermediate_size", 0),
+            count=case.shape.experts,
+            element=DTYPE_BYTES[DTYPES[case.values["training.mixed_precision_param"]]],
+            biased=bool(model["moe_router_enable_expert_bias"] and model["moe_router_bias_update_rate"]),
+            normalized=chosen > 1 if sigmoid else not model["moe_router_pre_softmax"],
+        )
+
+    @property
+    def stream(self) -> int:
+        """Bytes of the residual stream."""
+        return self.tokens * self.hidden * self.element
+
+    def product(self, width: int, uses: int = 1) -> int:
+        """Operations of a product of the stream with a matrix of so many features."""
+        return 2 * self.together * self.hidden * width * uses
+
+    @property
+    def wide(self) -> int:
+        """Bytes of what is between the products of experts."""
+        return self.rows * self.inner * self.element
+
+
+def experts_operators(case: Case, source: str, output: str) -> tuple[Operator, ...]:
+    """From the normalized stream to what is added to the residual one, on a rank that has all experts whole."""
+    work = _Work.of(case)
+    return (
+        *_router(work, source),
+        *_order(work, source),
+        *_products(work),
+        *_combine(work, "moe.routed" if work.shared else output),
+        *(_shared(work, source, output) if work.shared else ()),
+    )
+
+
+def _router(work: _Work, source: str) -> list[Operator]:
+    """Scores of all experts, and those of the chosen ones."""
+    scores, chosen = work.tokens * work.count * work.element, work.rows * work.element
+    compared = work.tokens * work.count * _FP32 if work.biased else 0
+    operators = [
+        _one(
+            "moe.router.gate",
+            [source],
+            [("moe.logits", scores)],
+            keeps=[source],
+            weights=["moe.router.gate.weight"],
+            flops=work.product(work.count),
+        ),
+        _one("moe.router.score", ["moe.logits"], [("moe.scores", scores)], keeps=["moe.scores"]),
+        Operator(
+            name="moe.router.choose",
+            component="experts",
+            reads=("moe.scores",),
+            makes=(_index("moe.ids", work.rows * _INT64), Activation(name="moe.chosen", bytes=chosen)),
+            keeps=("moe.ids", "moe.scores"),
+            scratch=compared + work.rows * (_FP32 if work.biased else work.element),
+        ),
+    ]
+    last = "moe.chosen"
+    if work.normalized:
+        total = _index("moe.total", work.tokens * work.element)
+        made = Activation(name="moe.shares", bytes=chosen)
+        operators.append(
+            Operator(
+                name="moe.router.normalize",
+                component="experts",
+                reads=(last,),
+                makes=(total, made),
+                keeps=(last, total.name),
+                backward_scratch=chosen,
+            )
+        )
+        last = made.name
+    operators.append(_one("moe.router.scale", [last], [("moe.weights", chosen)]))
+    return operators
+
+
+def _order(work: _Work, source: str) -> list[Operator]:
+    """Tokens by expert: their copies, and their weights."""
+    rows = work.rows
+    order, tokens = _index("moe.order", rows * _INT64), _index("moe.tokens", rows * _INT64)
+    return [
+        Operator(name="moe.map", component="experts", makes=(_index(_MAP, work.tokens * work.count),)),
+        Operator(
+            name="moe.sort",
+            component="experts",
+            reads=("moe.weights",),
+            makes=(order, Activation(name="moe.sorted", bytes=rows * work.element), tokens),
+            keeps=(order.name,),
+            holds=(_MAP,),
+            scratch=rows * _INT64,
+        ),
+        Operator(
+            name="moe.copy",
+            component="experts",
+            reads=(source,),
+            makes=(Activation(name="moe.copies", bytes=rows * work.hidden * work.element),),
+            keeps=(tokens.name,),
+            holds=(_MAP,),
+        ),
+    ]
+
+
+def _products(work: _Work) -> list[Operator]:
+    """Three grouped products and the gate between them."""
+    out = work.rows * work.hidden * work.element
+    copies, flops = ["moe.copies"], work.product(work.inner, work.chosen)
+    return [
+        _one(
+            f"{_ROUTED}.w1", copies, [("moe.gate", work.wide)], keeps=copies, weights=[f"{_ROUTED}.w1_EFD"], flops=flops
+        ),
+        _one(f"{_ROUTED}.silu", ["moe.gate"], [("moe.gated", work.wide)], keeps=["moe.gate"]),
+        _one(
+            f"{_ROUTED}.w3", copies, [("moe.up", work.wide)], keeps=copies, weights=[f"{_ROUTED}.w3_EFD"], flops=flops
+        ),
+        _one(
+            f"{_ROUTED}.multiply",
+            ["moe.gated", "moe.up"],
+            [("moe.inner", work.wide)],
+            keeps=["moe.gated", "moe.up"],
+        ),
+        _one(
+            f"{_ROUTED}.w2",
+            ["moe.inner"],
+            [("moe.out", out)],
+            keeps=["moe.inner"],
+            weights=[f"{_ROUTED}.w2_EDF"],
+            flops=flops,
+        ),
+    ]
+
+
+def _combine(work: _Work, output: str) -> list[Operator]:
+    """What experts return, weighed in fp32 and added up by token."""
+    cast = work.rows * work.hidden * _FP32
+    operators, last = [], "moe.out"
+    if work.element != _FP32:
+        operators.append(_one("moe.cast", [last], [("moe.cast", cast)]))
+        last = "moe.cast"
+    weighed = Activation(name="moe.weighed", bytes=cast)
+    operators.append(
+        Operator(
+            name="moe.weigh",
+            component="experts",
+            reads=(last, "moe.sorted"),
+            makes=(weighed,),
+            keeps=(last, "moe.sorted"),
+            holds=(_MAP, "moe.copies", "moe.out"),
+            scratch=work.stream,
+            backward_scratch=cast + work.rows * _FP32,
+        )
+    )
+    last = weighed.name
+    if work.element != _FP32:
+        rounded = Activation(name="moe.rounded", bytes=work.rows * work.hidden * work.element)
+        operators.append(
+            Operator(
+                name="moe.round",
+                component="experts",
+                reads=(last,),
+                makes=(rounded,),
+                holds=(_MAP, "moe.copies", "moe.out"),
+                scratch=work.stream,
+            )
+        )
+        last = rounded.name
+    operators.append(
+        Operator(
+            name="moe.add_up",
+            component="experts",
+            reads=(last,),
+            makes=(Activation(name=output, bytes=work.stream),),
+            keeps=("moe.tokens",),
+            holds=(_MAP, "moe.copies", "moe.out"),
+            scratch=work.stream,
+        )
+    )
+    return operators
+
+
+def _shared(work: _Work, source: str, output: str) -> list[Operator]:
+    """The expert of every token, and the sum."""
+    name, wide = "moe.shared_experts", work.tokens * work.shared * work.element
+    both = ("moe.routed", "moe.shared")
+    made = [f"{name}.{part}" for part in ("gate", "gated", "up", "inner")]
+    gate, gated, up, inner = made
+    flops = work.product(work.shared)
+    return [
+        _one(f"{name}.w1", [source], [(gate, wide)], keeps=[source], weights=[f"{name}.w1.weight"], flops=flops),
+        _one(f"{name}.silu", [gate], [(gated, wide)], keeps=[gate]),
+        _one(f"{name}.w3", [source], [(up, wide)], keeps=[source], weights=[f"{name}.w3.weight"], flops=flops),
+        _one(f"{name}.multiply", [gated, up], [(inner, wide)], keeps=[gated, up]),
+        _one(
+            f"{name}.w2",
+            [inner],
+            [("moe.shared", work.stream)],
+            keeps=[inner],
+            weights=[f"{name}.w2.weight"],
+            flops=flops,
+        ),
+        Operator(
+            name="moe.add",
+            component="experts",
+            reads=both,
+            passes=both,
+            makes=(Activation(name=output, bytes=work.stream),),
+            holds=(_MAP,),
+        ),
+    ]
+
+
+def _one(
+    name: str,
+    reads: list[str],
+    makes: list[tuple[str, int]],
+    *,
+    keeps: list[str] | None = None,
+    weights: list[str] | None = None,
+    flops: int = 0,
+) -> Operator:
+    """While it runs, TorchTitan's code still refers to the map of tokens to experts."""
+    return Operator(
+        name=name,
+        component="experts",
+        reads=tuple(reads),
+        makes=tuple(Activation(name=made, bytes=size) for made, size in makes),
+        keeps=tuple(keeps or ()),
+        holds=() if name.startswith("moe.router") else (_MAP,),
+        weights=tuple(weights or ()),
+        flops=flops,
+    )
+
+
+def _index(name: str, size: int) -> Activation:
+    """What has no gradient."""
+    return Activation(name=name, bytes=size, gradient=0)
