@@ -13,6 +13,7 @@ from primus_core.parameters import nearest
 from primus_core.plan import RunPlan
 from primus_core.projection.advice import Effect, Now, advise
 from primus_core.projection.fit import GIB, Fit, Margin, fit, margin_of
+from primus_core.projection.flops import flops_of
 from primus_core.projection.project import Projection, Stage, project
 from primus_core.shape import ModelShape
 
@@ -59,6 +60,14 @@ class Answer:
     schedule: str
     parameters: int
     """Of the whole model."""
+    model_flops_per_token: float
+    """That training needs: products of matrices, of causal attention half, a multiplication and an addition as two."""
+    hardware_flops_per_token: float
+    """That the run does: with what is recomputed."""
+    model_flops_per_iteration: float
+    """Of an optimizer step over all ranks."""
+    model_flops_per_gpu: float
+    """Of an optimizer step, a rank's equal share."""
     stages: tuple[StageFigures, ...]
     heaviest: int
     """Stage whose rank needs most."""
@@ -154,6 +163,7 @@ def _answer(
     plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit, changes: tuple[Effect, ...]
 ) -> Answer:
     known = projection.has_activations or found.fits is False
+    flops = flops_of(shape)
     return Answer(
         experiment=plan.job.name,
         framework=plan.framework or "",
@@ -165,6 +175,10 @@ def _answer(
         micro_batches=shape.schedule.micro_batches,
         schedule=shape.schedule.name,
         parameters=projection.parameters,
+        model_flops_per_token=flops.model,
+        hardware_flops_per_token=flops.hardware,
+        model_flops_per_iteration=flops.model_per_iteration,
+        model_flops_per_gpu=flops.model_per_gpu,
         stages=tuple(map(_figures, projection.stages)),
         heaviest=projection.heaviest.number,
         needed=found.needed,

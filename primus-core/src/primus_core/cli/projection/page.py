@@ -29,10 +29,14 @@ def projection_page(answer: Answer) -> Page:
 def _run(answer: Answer) -> str:
     sizes = ", ".join(f"{name} {size}" for name, size in answer.groups.items())
     layout = f" ({sizes})" if sizes else ""
-    batches = f"{answer.micro_batches} micro batches of {answer.micro_batch_tokens:,} tokens, {answer.schedule}"
+    order = "" if answer.schedule == "none" else f", {answer.schedule}"
+    batches = f"{_many(answer.micro_batches, 'micro batch', 'es')} of {answer.micro_batch_tokens:,} tokens{order}"
+    flops = f"{answer.model_flops_per_token / 1e9:.4g} GFLOP a token"
+    if answer.hardware_flops_per_token > answer.model_flops_per_token:
+        flops += f" ({answer.hardware_flops_per_token / 1e9:.4g} with what runs again)"
     return (
         f"{answer.framework} {answer.library_version}, {_many(answer.ranks, 'rank')} on {_many(answer.nodes, 'node')}"
-        f"{layout}; {batches}; {answer.parameters:,} parameters."
+        f"{layout}; {batches}; {answer.parameters:,} parameters; {flops}."
     )
 
 
@@ -124,5 +128,5 @@ def _chart(answer: Answer) -> Bars:
     )
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
+def _many(count: int, what: str, plural: str = "s") -> str:
+    return f"{count:,} {what}{plural if count != 1 else ''}"
