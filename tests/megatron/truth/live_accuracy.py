@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.megatron.ranks import Ranks
+from tests.megatron.ranks import Ranks, all_patches, make_plan
 from tests.megatron.truth.live_cases import CHOSEN, Case, activations, drawn, problem
 
 ENTRY = "tests.megatron.truth.live_entry:measure"
@@ -23,9 +23,10 @@ ENTRY = "tests.megatron.truth.live_entry:measure"
 def measured(ranks: Ranks, folder: Path, cases: Sequence[Case], *, once: bool = False) -> list[dict[str, Any]]:
     """What Megatron did in each case."""
     prepared = {"live": {"cases": [case.asked(once=once) for case in cases]}}
-    found: list[dict[str, Any]] = (
-        ranks.run(folder, world=1, entry=ENTRY, prepared=prepared).check().result()  # type: ignore[assignment]  # a list
-    )
+    plan = make_plan(folder=folder, world=1, patches=all_patches())
+    outcome = ranks.start(plan, folder, entry=ENTRY, prepared=prepared).check()
+    (line,) = outcome.of("result")
+    found: list[dict[str, Any]] = line["value"]
     return found
 
 

@@ -185,8 +185,9 @@ CHOSEN = (
     ),
 )
 
-SEED = 20261202
-"""Fixed before the operators were written down; what it draws was never used to change them."""
+SEED = 7919
+"""Fixed before anything that it draws was looked at, and used for nothing else. (An earlier one, 20261202, drew cases
+that showed what was missing; those are no check any more.)"""
 
 
 def drawn(count: int = 10) -> Iterator[Case]:

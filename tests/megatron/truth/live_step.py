@@ -69,8 +69,11 @@ def _rows(args: Namespace) -> int:
 def _batches(args: Namespace) -> Iterator[dict[str, torch.Tensor]]:
     shape = (args.micro_batch_size, args.seq_length)
     while True:
-        batch = {name: torch.zeros(shape, dtype=torch.int64) for name in ("tokens", "position_ids", "labels")}
-        yield {**batch, "loss_mask": torch.ones(shape)}
+        # No name holds a batch here, as none does in a loader without workers.
+        yield {
+            **{name: torch.zeros(shape, dtype=torch.int64) for name in ("tokens", "position_ids", "labels")},
+            "loss_mask": torch.ones(shape),
+        }
 
 
 class _Enough(Exception):

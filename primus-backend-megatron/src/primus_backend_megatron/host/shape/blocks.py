@@ -44,7 +44,7 @@ def _block(case: Case, kind: str) -> Block:
         buffers=_buffers(tensors, like),
         operators=operators_of(case, kind),
         recomputed=recomputed_of(case, kind),
-        workspace=Work.of(case).gathered(),
+        workspace=Work.of(case).gathered() + Work.of(case).positions(),
         leaves=tied_gradient(Work.of(case)) if kind == HEAD else 0,
     )
 

@@ -115,7 +115,7 @@ def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, 
     if work.context == 1:
         return [_kernel(work, (query, key, "value"), ("qkv",), held)], held
     size = work.context * work.wide(work.groups * work.head)
-    mask = Activation(name="mask", bytes=work.length * work.length * work.context * work.element, gradient=0)
+    allowed = Activation(name="mask", bytes=work.length * work.length * work.context * work.element, gradient=0)
     gathers = [
         Operator(
             name=f"{source}.gather",
@@ -128,7 +128,7 @@ def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, 
         for source in (key, "value")
     ]
     reads = (query, f"{key}.gathered", "value.gathered")
-    return [*gathers, _kernel(work, reads, (), held, mask)], (*held, "qkv", *reads)
+    return [*gathers, _kernel(work, reads, (), held, None if work.fused else allowed)], (*held, "qkv", *reads)
 
 
 def _kernel(

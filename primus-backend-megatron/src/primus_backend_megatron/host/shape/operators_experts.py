@@ -167,7 +167,7 @@ def _products(work: Work, experts: Experts) -> list[Operator]:
     )
     fc1 = Activation(name="experts.fc1", bytes=wide, gradient=wide // parts)
     done = Activation(name="experts.activated", bytes=size, gradient=size // parts)
-    held = ("permuted",)
+    held = _held(work, experts)
     return [
         Operator(
             name=f"{_EXPERTS}.linear_fc1",
@@ -237,25 +237,30 @@ def _combine(work: Work, experts: Experts) -> list[Operator]:
     operators, last = [], "experts.output"
     size = experts.received * work.hidden * work.element
     if experts.parts > 1:
-        operators.append(_move("mlp.join", last, "joined", size))
+        operators.append(_move("mlp.join", last, "joined", size, _held(work, experts)))
         last = "joined"
     for name, _ in reversed(_moves(work, experts)):
         if name == "gather":
             size = experts.rows * work.hidden * work.element
-        operators.append(_move(f"mlp.{back[name]}", last, back[name], size))
+        operators.append(_move(f"mlp.{back[name]}", last, back[name], size, _held(work, experts)))
         last = back[name]
     made = Activation(name="routed" if _has_shared(work) else "mlp.output", bytes=work.stream())
     return [
         *operators,
-        Operator(name="mlp.unpermute", component=_COMPONENT, reads=(last,), makes=(made,), holds=("permuted",)),
+        Operator(name="mlp.unpermute", component=_COMPONENT, reads=(last,), makes=(made,), holds=_held(work, experts)),
     ]
 
 
-def _move(name: str, source: str, made: str, size: int) -> Operator:
+def _held(work: Work, experts: Experts) -> tuple[str, ...]:
+    """What the library refers to until the experts' output is there: all but what they read themselves."""
+    return ("pre_mlp_layernorm", *("permuted", *(made for _, made in _moves(work, experts)))[:-1])
+
+
+def _move(name: str, source: str, made: str, size: int, holds: tuple[str, ...]) -> Operator:
     return Operator(
         name=name,
         component=_COMPONENT,
         reads=(source,),
         makes=(Activation(name=made, bytes=size),),
-        holds=("permuted",),
+        holds=holds,
     )

@@ -13,7 +13,7 @@ from primus_core.shape import Activation, Operator
 def embedding(work: Work) -> list[Operator]:
     """Rows of the table, made sequence first."""
     size = work.stream()
-    tokens = Activation(name="tokens", bytes=work.batch * work.length * work.context * INT64, gradient=0)
+    tokens = Activation(name="tokens", bytes=2 * work.tokens * INT64, gradient=0)
     return [
         Operator(
             name="word_embeddings",
@@ -43,11 +43,13 @@ def head(work: Work) -> list[Operator]:
         "decoder.final_layernorm.weight",
         *(("decoder.final_layernorm.bias",) if work.norm == "LayerNorm" else ()),
     )
-    return [
-        *norm(work, "final_layernorm", "input", weights),
-        _logits(work),
-        *_loss(work),
-    ]
+    return [*_waiting(work, norm(work, "final_layernorm", "input", weights)), _logits(work), *_loss(work)]
+
+
+def _waiting(work: Work, operators: list[Operator]) -> list[Operator]:
+    """The gradient of a tied weight is there while these run backward."""
+    waits = tied_gradient(work)
+    return [evolve(each, backward_scratch=each.backward_scratch + waits) for each in operators]
 
 
 def _logits(work: Work) -> Operator:
@@ -66,7 +68,7 @@ def _logits(work: Work) -> Operator:
 def _loss(work: Work) -> list[Operator]:
     exact = work.tokens * work.vocabulary * FP32 if work.element != FP32 else 0
     probabilities = Activation(name="probabilities", bytes=exact, gradient=0)
-    targets = Activation(name="targets", bytes=work.tokens * (2 * INT64 + 2 * FP32 + 1), gradient=0)
+    targets = Activation(name="targets", bytes=work.tokens * (3 * INT64 + 3 * FP32 + 1), gradient=0)
     return [
         Operator(
             name="loss",

@@ -87,6 +87,14 @@ class Work:
         """Bytes of all tokens' features, where each rank has only its tokens; 0 where it has all."""
         return self.tokens * self.hidden * self.element if self.sequence_parallel else 0
 
+    def positions(self) -> int:
+        """Bytes of the table of rotary positions, which is made once for all layers."""
+        if self.case.values["position_embedding_type"] not in ("rope", "yarn"):
+            return 0
+        latent = self.case.on("multi_latent_attention")
+        width = self.case.size("qk_pos_emb_head_dim", 64) if latent else self.head
+        return self.length * self.context * width * FP32
+
     def wide(self, features: int) -> int:
         """Bytes of so many features of all tokens."""
         return self.tokens * features * self.element

@@ -9,15 +9,21 @@ from primus_core.shape import Schedule
 
 
 def schedule_of(case: Case) -> Schedule:
-    """Megatron's: one forward, one backward, interleaved where ranks have several chunks."""
+    """Megatron's: one forward, one backward, interleaved where ranks have several chunks.
+
+    It refers to the gradient that it sent last until it sends the next.
+    """
     stages, step = chunks_of(case), case.samples_at_once
     batch = case.size("global_batch_size", step)
     piped = len(stages) > 1
     chunks = len(stages[0])
     group = case.size("microbatch_group_size_per_vp_stage", 0)
+    boundary = Work.of(case).stream() if piped else 0
     return Schedule(
         name=("interleaved_1f1b" if chunks > 1 else "1f1b") if piped else "none",
         micro_batches=max(1, batch // step),
-        boundary=Work.of(case).stream() if piped else 0,
+        boundary=boundary,
+        forward_beside=boundary,
+        backward_beside=boundary,
         round=group or None,
     )
