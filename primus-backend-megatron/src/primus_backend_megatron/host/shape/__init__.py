@@ -14,6 +14,8 @@ __all__ = ["shape_of", "shape_of_plan"]
 
 _BALANCED = "Every expert gets as many tokens as every other."
 _PREDICTION = "What layers of multi-token prediction keep for the backward pass is not counted; their weights are."
+_DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
+_FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
 _SENT = "Fused attention over context parallel ranks is counted as if keys and values were gathered."
 
 
@@ -46,6 +48,8 @@ def _notes(case: Case) -> tuple[str, ...]:
     told = {
         _BALANCED: case.shape.experts > 0,
         _PREDICTION: case.on("mtp_num_layers"),
+        _DROPPED: not fused and case.on("attention_dropout"),
+        _FUSED: fused and case.on("gradient_accumulation_fusion"),
         _SENT: fused and case.size("context_parallel_size") > 1,
     }
     return tuple(note for note, true in told.items() if true)
