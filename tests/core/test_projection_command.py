@@ -66,13 +66,17 @@ def test_text_and_page_tell_the_same(capsys: pytest.CaptureFixture[str], tmp_pat
 
 
 def test_modes_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Behind a mode the ranks are those that the mode's options ask for."""
+    """Behind a mode the ranks are those that the mode's options ask for, or as many as the layout needs."""
     words = ["projection", "memory", "--config", str(EXAMPLES / "llama-tiny.yaml"), "--format", "json"]
     device = ["accelerator=cuda", "micro_batch_size=1"]
     assert main(["slurm", "srun", "-N", "2", "--gpus-per-node=4", "--", *words, *device]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["nodes"], answer["ranks"]) == (2, 8)
-    assert main(["direct", "--", *words]) == 0
+    large = ["pipeline_model_parallel_size=2", "tensor_model_parallel_size=8", "num_attention_heads=8"]
+    for mode in ("direct", "container", "slurm"):
+        capsys.readouterr()
+        assert main([mode, "--", *words, *device, *large, "num_query_groups=8"]) == 0
+        assert json.loads(capsys.readouterr().out)["ranks"] == 16
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from primus_core.planning.assumed import meant, names_cpu
 from primus_core.planning.job import Request
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.make import asked_env
+from primus_core.planning.sections import SLURM
 from primus_core.projection.advice import Setting
 from primus_core.projection.project import Projection, project
 from primus_core.resolve import with_sections
@@ -97,9 +98,10 @@ class Asked:
         )
 
     def _nodes(self, experiment: Experiment, request: Request, typed: Mapping[str, Mapping[str, Value]]) -> int | None:
-        """Those that modes, options or the environment name; on CPUs one; else None."""
+        """Those that options or the environment name; on CPUs one; else None, also in a mode that names none."""
         place = place_for(request.launcher, asked_env(experiment, request), typed.get("direct", {}))
-        if self.args.mode is not None or place is not None:
+        slurm = request.launcher == SLURM and ("nodes" in typed.get(SLURM, {}) or "SLURM_JOB_ID" in self.shell)
+        if place is not None or slurm:
             return nodes_of(request, typed, place)
         if self.args.hosts is not None:
             return len(self.args.hosts.split(","))
