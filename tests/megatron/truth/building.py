@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from argparse import Namespace
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
@@ -92,11 +93,21 @@ def _on_meta() -> Iterator[None]:
         yield
 
 
+def _helpless(self: Any, source: type) -> dict[str, str]:
+    """The texts of Megatron's options, which it would read from its own source each time."""
+    return defaultdict(str)
+
+
 def _arguments(native: Mapping[str, Any]) -> tuple[Namespace, Any]:
-    from megatron.training.argument_utils import gpt_config_from_args, pretrain_cfg_container_from_args
+    from megatron.training.argument_utils import (
+        ArgumentGroupFactory,
+        gpt_config_from_args,
+        pretrain_cfg_container_from_args,
+    )
     from megatron.training.global_vars import set_global_variables
 
-    args = arguments.build_namespace({name: value for name, value in native.items() if name not in OWN})
+    with mock.patch.object(ArgumentGroupFactory, "_get_field_docstrings", _helpless):
+        args = arguments.build_namespace({name: value for name, value in native.items() if name not in OWN})
     args.fake_process_group, args.perform_initialization, args.use_gloo_process_groups = True, False, False
     arguments.validate(args)
     train._pad_vocabulary(args)

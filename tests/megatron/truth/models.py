@@ -15,7 +15,7 @@ from tests.megatron.layouts import GPT, LATENT, LLAMA
 DEPTH = 8
 _WIDE: Mapping[str, Value] = {**LLAMA, "num_layers": DEPTH, "num_attention_heads": 8, "hidden_size": 48}
 _EXPERTS: Mapping[str, Value] = {
-    "num_experts": 16,
+    "num_experts": 8,
     "moe_router_topk": 2,
     "moe_ffn_hidden_size": 24,
     "moe_shared_expert_intermediate_size": 16,
