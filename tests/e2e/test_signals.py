@@ -52,6 +52,7 @@ def screen(out: str) -> str:
 
 
 FIGURES = {
+    r" \(weights and optimizer alone\)| without activations(?= for tensors)": "",  # whether the back end tells them
     r"interrupted .*, by": "interrupted <WHERE>, by",
     r"killed \d+ process\w*": "killed <N> processes",
     r"\biteration \d+": "iteration <N>",
