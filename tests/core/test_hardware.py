@@ -38,4 +38,8 @@ def test_figures_are_plausible_and_have_a_source() -> None:
     for model in accelerator_models():
         assert 10 < model.fp32_tflops < model.bf16_tflops < 5000
         assert model.source
+        assert model.fp8_tflops is None or 1.9 < model.fp8_tflops / model.bf16_tflops < 2.1
+        assert model.fp4_tflops is None or model.fp8_tflops is None or 1.9 < model.fp4_tflops / model.fp8_tflops < 2.1
+        assert 1000 < model.memory_gbs < 10_000
+        assert model.host_gbs < model.link_gbs < model.memory_gbs
     assert peak_flops("AMD Instinct MI300X", "bf16") == pytest.approx(1.3074e15)

@@ -27,6 +27,17 @@ class AcceleratorModel:
     """Peak of matrix operations in bfloat16 (and float16), TFLOP/s a device."""
     fp32_tflops: float
     """Peak of operations in float32 without reduced-precision formats, TFLOP/s a device."""
+    fp8_tflops: float | None
+    """Peak of matrix operations in 8-bit floating point, TFLOP/s a device; None: it has none."""
+    fp4_tflops: float | None
+    """The same in 4 bits."""
+    memory_gbs: float
+    """Peak of its memory's bandwidth, 1e9 bytes a second."""
+    link_gbs: float
+    """Of all its links to other devices of its host (of its rack, for GB200), both directions together, 1e9 bytes a
+    second."""
+    host_gbs: float
+    """Of its link to the host's processor, both directions together, 1e9 bytes a second."""
     source: str
 
 
