@@ -31,7 +31,13 @@ def measured(ranks: Ranks, folder: Path, cases: Sequence[Case], *, once: bool = 
 
 
 def row_of(case: Case, found: dict[str, Any]) -> dict[str, Any]:
-    """One comparison."""
+    """One comparison.
+
+    Raises:
+        RuntimeError: Megatron could not run the case.
+    """
+    if "error" in found:
+        raise RuntimeError(f"{case.name}: {found['error']}")
     return {
         "model": case.name,
         "layout": f"rank {case.rank} of {case.ranks}, {'fused' if case.fused else 'local'} kernels",

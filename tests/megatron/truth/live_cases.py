@@ -186,8 +186,8 @@ CHOSEN = (
 )
 
 SEED = 7919
-"""Fixed before anything that it draws was looked at, and used for nothing else. (An earlier one, 20261202, drew cases
-that showed what was missing; those are no check any more.)"""
+"""Of a second draw: the first (20261202) had shown what was missing. This one showed three cases beyond what is
+allowed (numbers 4, 5 and 7), of which number 5 has been mended since; another seed is needed for a blind check."""
 
 
 def drawn(count: int = 10) -> Iterator[Case]:
@@ -233,6 +233,7 @@ def _draw(choose: random.Random, number: int) -> Case:
             "moe_ffn_hidden_size": choose.choice([256, 512]),
             "moe_router_topk": choose.choice([1, 2, 4]),
         }
+        params["moe_router_pre_softmax"] = params["moe_router_topk"] == 1
         params |= {"expert_model_parallel_size": copies, "expert_tensor_parallel_size": 1}
     if choose.random() < 0.25:
         params |= {**LATENT, "kv_channels": params["hidden_size"]} if tensor == 1 and context == 1 else {}

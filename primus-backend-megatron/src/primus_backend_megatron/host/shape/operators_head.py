@@ -36,7 +36,8 @@ def embedding(work: Work) -> list[Operator]:
 def head(work: Work) -> list[Operator]:
     """Final norm, logits and the loss of each token.
 
-    The library holds the logits and what the layers made until the loss is there. The loss keeps the probabilities in
+    The library holds the logits and what the first layer read, which is as large as what the last one made, until the
+    loss is there; where the first layer is recomputed it is kept anyway. The loss keeps the probabilities in
     fp32, in the place of its copy of the logits; backward they become the gradient.
     """
     weights = (
@@ -74,7 +75,7 @@ def _loss(work: Work) -> list[Operator]:
             name="loss",
             component="loss",
             reads=("logits",),
-            holds=("logits", "input"),
+            holds=("logits",) if work.case.values["recompute_granularity"] == "full" else ("logits", "input"),
             makes=(probabilities, targets, Activation(name="loss", bytes=work.tokens * FP32)),
             keeps=("probabilities", "targets"),
             passes=("logits",) if work.element == FP32 else (),
