@@ -134,11 +134,15 @@ def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, 
 def _kernel(
     work: Work, reads: tuple[str, ...], stored: tuple[str, ...], holds: tuple[str, ...], mask: Activation | None = None
 ) -> Operator:
-    """Keeps what it reads, its output, one number for each row of the matrix and the mask, where it has one."""
+    """Keeps what it reads, its output, one number for each row of the matrix and the mask, where it has one.
+
+    Its backward pass computes the matrix again: five products beside the two of the forward pass.
+    """
     context = Activation(name="context", bytes=work.wide(work.heads * work.head))
     sums = Activation(name="context.sums", bytes=work.tokens * work.heads * FP32, gradient=0)
     masks = (mask,) if mask else ()
     length = work.length * work.context
+    flops = 4 * work.batch * length * length * work.heads * work.tensor * work.head
     return Operator(
         name="core_attention",
         component="attention",
@@ -146,6 +150,7 @@ def _kernel(
         makes=(*masks, sums, context),
         keeps=(*reads, *stored, sums.name, context.name, *(each.name for each in masks)),
         holds=holds,
-        flops=4 * work.batch * length * length * work.heads * work.tensor * work.head,
+        flops=flops,
+        backward_flops=flops * 5 // 2,
         causal=True,
     )

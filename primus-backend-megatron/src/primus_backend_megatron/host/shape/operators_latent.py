@@ -212,6 +212,7 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
                 makes=(sums, context),
                 keeps=keeps,
                 flops=flops,
+                backward_flops=flops * 5 // 2,
                 causal=True,
             )
         ]
