@@ -43,12 +43,19 @@ def _version(name: str) -> str:
 
 
 def _summary(outcomes: Mapping[Group, Outcome]) -> list[str]:
-    lines = ["| what | rows | exact | lowest | highest | allowed |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "Rows that say why they are not judged are listed, and not among the lowest and the highest.",
+        "",
+        "| what | judged | exact | lowest | highest | allowed | listed |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for group, outcome in outcomes.items():
-        errors = [error for row in outcome.rows if (error := row.error) is not None]
+        errors = [row.error for row in outcome.rows if row.error is not None and not row.note]
         low, high = (f"{min(errors):+.3f} %", f"{max(errors):+.3f} %") if errors else ("", "")
-        exact = sum(error == 0 for error in errors)
-        lines.append(f"| {group.title} | {len(errors)} | {exact} | {low} | {high} | {group.allowed} % |")
+        exact, listed = sum(error == 0 for error in errors), len(outcome.rows) - len(errors)
+        lines.append(
+            f"| {group.title} | {len(errors)} | {exact} | {low} | {high} | {group.allowed} % | {listed or ''} |"
+        )
     return [*lines, ""]
 
 

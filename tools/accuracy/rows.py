@@ -59,7 +59,8 @@ def kept(group: Group, folder: Path) -> Outcome | None:
     file = folder / f"{group.module}.jsonl"
     if not file.exists():
         return None
-    return Outcome(rows=tuple(_rows(file.read_text(encoding="utf-8"))), seconds=0.0)
+    problem = "rows of earlier starts of the program, which need not be all"
+    return Outcome(rows=tuple(_rows(file.read_text(encoding="utf-8"))), seconds=0.0, problem=problem)
 
 
 def run(group: Group, root: Path) -> Outcome:
