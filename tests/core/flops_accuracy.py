@@ -127,9 +127,7 @@ def lines() -> Iterator[dict[str, Any]]:
     for row in rows():
         found = of_row(row)
         told = {"model": row["model"], "layout": f"{row['group']}, {row['gpu']}, sequence {row['seq']}"}
-        note = (
-            "" if is_bound(row) else REASONS.get(row["model"], "states no convention; half of causal attention taken")
-        )
+        note = "" if is_bound(row) else REASONS.get((row["model"], row["framework"]), UNTOLD)
         yield {**told, "projected": found, "measured": implied(row), **({"note": note} if note else {})}
 
 
