@@ -108,3 +108,11 @@ def test_experts_are_divided_among_their_own_ranks() -> None:
         every = [one for one in shape.blocks["expert_layer"].parameters if one.expert]
         sizes[expert * tensor] = sum(prod(local(one, shape)) for one in every)
     assert {count: size * count for count, size in sizes.items()} == dict.fromkeys(sizes, sizes[1])
+
+
+def test_weights_that_are_sharded_otherwise_are_told() -> None:
+    """Their figures are too high, and whoever reads them knows."""
+    params = {**SMALL["grouped"], **trained(8, {})}
+    assert not shape_of(plan_of(params, ranks=8)).notes
+    told = shape_of(plan_of({**params, "use_torch_fsdp2": True}, ranks=8)).notes
+    assert any("use_torch_fsdp2" in note for note in told)

@@ -16,6 +16,7 @@ _BALANCED = "Every expert gets as many tokens as every other."
 _PREDICTION = "What layers of multi-token prediction keep for the backward pass is not counted; their weights are."
 _DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
 _FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
+_SHARDED = "Weights are counted whole on each rank; use_torch_fsdp2 and use_megatron_fsdp may hold less."
 _SENT = "Fused attention over context parallel ranks is counted as if keys and values were gathered."
 
 
@@ -50,6 +51,7 @@ def _notes(case: Case) -> tuple[str, ...]:
         _PREDICTION: case.on("mtp_num_layers"),
         _DROPPED: not fused and case.on("attention_dropout"),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
+        _SHARDED: case.on("use_torch_fsdp2") or case.on("use_megatron_fsdp"),
         _SENT: fused and case.size("context_parallel_size") > 1,
     }
     return tuple(note for note, true in told.items() if true)
