@@ -9,6 +9,8 @@ from unittest import mock
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+from primus_core.contract import RankContext
+from primus_core.plan import RunPlan
 from tests.megatron.truth import live_step
 
 STEPS = 2
@@ -46,3 +48,8 @@ def counted(native: Mapping[str, Any]) -> int:
     with mock.patch.object(live_step, "_steps", steps):
         live_step.measured({"native": native, "world": 1, "rank": 0, "fused": False})
     return int(counter.get_total_flops()) // STEPS
+
+
+def count(plan: RunPlan, rank: RankContext) -> int:
+    """What a forked rank runs: of the native values that were given to it."""
+    return counted(rank.prepared("native"))
