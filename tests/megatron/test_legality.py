@@ -323,6 +323,8 @@ def test_legal(case: str) -> None:
 
 
 LATE = {
+    "compressed keys",
+    "compressed queries",
     "mlp",
     "embedding",
     "groups among heads",
