@@ -24,17 +24,17 @@ def test_another_host_is_refused_until_the_holder_is_gone(make_hosts: Callable[[
     assert first.stdout
     assert first.stdout.readline() == "held\n"
     second = hosts.start("node2", [*argv, runs / "second"])
-    _, errors = second.communicate("", timeout=30)
+    _, errors = second.communicate("", timeout=120)
     assert second.returncode == 1
     assert "another run is going on in this experiment" in errors
     assert "on node1, since" in errors
     hosts.crash("node1")
-    first.communicate(timeout=30)
+    first.communicate(timeout=120)
     refused = hosts.start("node2", [*argv, runs / "second"])
-    assert refused.communicate("", timeout=30)[0] == ""  # nobody here can know yet
+    assert refused.communicate("", timeout=120)[0] == ""  # nobody here can know yet
     lock, minute_ago = tmp_path / "exp/lock.json", time.time() - 61
     assert "node1" in lock.read_text()
     os.utime(lock, (minute_ago, minute_ago))
     third = hosts.start("node2", [*argv, runs / "third"])
-    assert third.communicate("", timeout=30)[0] == "held\n"
+    assert third.communicate("", timeout=120)[0] == "held\n"
     assert not lock.exists()

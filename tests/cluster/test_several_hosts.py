@@ -293,7 +293,7 @@ def test_a_host_that_is_lost(loss: str, make_nodes: MakeNodes, tmp_path: Path) -
     since = time.monotonic()
     getattr(nodes.hosts, loss)("node2")
     first, *_ = nodes.communicate()
-    assert time.monotonic() - since < 30
+    assert time.monotonic() - since < 90
     assert first.code == 3, first.text
     assert "node 1 (node2)" in first.text
     golden.check(first.text[first.text.index("error: ") :], f"host-lost-{loss}", replace=VARIES)

@@ -26,7 +26,8 @@ pytestmark = [
 ]
 
 PROGRAM = ("-m", "tests.launchers.ssh_run")
-ALL_END = 15.0
+ALL_END = 45.0
+"""Seconds until all have ended, on a machine that is three times as slow as an idle one."""
 LOST = 4.0
 
 
@@ -45,7 +46,7 @@ class Bed:
 
     def run(self, folder: Path, names: str, task: str, *options: str) -> tuple[str, int]:
         process = self.start(folder, names, task, *options)
-        printed, errors = process.communicate(timeout=120)
+        printed, errors = process.communicate(timeout=300)
         return printed + errors, process.returncode
 
     def quiet(self, *names: str, seconds: float = ALL_END) -> None:
@@ -59,7 +60,7 @@ class Bed:
         return [one for one in self.hosts.processes(name) if "listener" not in one]
 
 
-def begun(folder: Path, ranks: int, what: str = "here", seconds: float = 90) -> None:
+def begun(folder: Path, ranks: int, what: str = "here", seconds: float = 240) -> None:
     """Wait until the ranks do their task, and have left a file that says so."""
     end = time.monotonic() + seconds
     while not all((folder / f"exp/runs/r/{what}-{rank}").exists() for rank in range(ranks)):
@@ -242,11 +243,11 @@ def test_a_rank_that_fails_ends_all_hosts(bed: Bed, tmp_path: Path) -> None:
     process = bed.start(tmp_path, "node2,node3,node4", "fail")
     begun(tmp_path, 3)
     began = time.monotonic()
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=120)
     assert time.monotonic() - began < ALL_END
     check(printed, "ssh-rank-fails")
     assert process.returncode == 3
-    bed.quiet(seconds=1)
+    bed.quiet()
 
 
 def lose(bed: Bed, folder: Path, how: Callable[[str], None]) -> tuple[str, int, float]:
@@ -254,7 +255,7 @@ def lose(bed: Bed, folder: Path, how: Callable[[str], None]) -> tuple[str, int, 
     begun(folder, 2)
     began = time.monotonic()
     how("node3")
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=120)
     return printed, process.returncode, time.monotonic() - began
 
 
@@ -264,7 +265,7 @@ def test_a_host_that_crashes_is_named(fragile: Bed, tmp_path: Path) -> None:
     check(printed, "ssh-host-crashed")
     assert code == 3
     assert seconds < LOST + ALL_END
-    fragile.quiet("node1", "node2", seconds=1)
+    fragile.quiet("node1", "node2")
 
 
 def test_a_host_that_is_cut_off_is_named_and_ends_its_ranks(fragile: Bed, tmp_path: Path) -> None:
@@ -273,7 +274,7 @@ def test_a_host_that_is_cut_off_is_named_and_ends_its_ranks(fragile: Bed, tmp_pa
     check(printed, "ssh-host-cut-off")
     assert code == 3
     assert seconds < LOST + ALL_END
-    fragile.quiet("node1", "node2", seconds=1)
+    fragile.quiet("node1", "node2")
     end = time.monotonic() + ALL_END
     while ranks := [one for one in fragile.hosts.processes("node3") if "primus" in one]:
         assert time.monotonic() < end, ranks
@@ -286,7 +287,7 @@ def test_the_end_of_primus_is_the_end_on_every_host(bed: Bed, tmp_path: Path, nu
     process = bed.start(tmp_path, "node2,node3", "wait")
     begun(tmp_path, 2)
     bed.hosts.signal(process, number)
-    process.communicate(timeout=40)
+    process.communicate(timeout=120)
     bed.quiet()
 
 

@@ -22,7 +22,7 @@ from primus_core import linux
 
 NETWORK = "10.77.0"
 _TOOLS = ("ip", "unshare", "nsenter", "mount")
-_SECONDS = 10.0
+_SECONDS = 60.0
 _FIRST = "while :; do sleep 1000000 & wait $!; done"
 """The first process of a host: a shell that takes the exit status of whatever becomes its child."""
 

@@ -76,7 +76,7 @@ def servers(hosts: Hosts, keys: Keys, names: Sequence[str]) -> Iterator[None]:
 
 
 def _wait_for(hosts: Hosts, name: str) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     probe = ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/22 && echo yes || echo no"]
     while hosts.check(name, probe).strip() != "yes":
         assert time.monotonic() < end, f"no server on {name}"
@@ -92,7 +92,7 @@ def server_of_this_host(keys: Keys) -> Iterator[int]:
     options = ["-o", "ListenAddress=127.0.0.1", "-p", str(port)]
     running = subprocess.Popen([SSHD, "-D", "-f", keys.server, "-E", keys.folder / "log", *options])
     try:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not _answers(port):
             assert time.monotonic() < end, "no server"
             time.sleep(0.05)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import field
+
+from primus_core.records import frozen
 
 Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | None"
 """A YAML or JSON value. Lists and maps are never mutated after resolution."""

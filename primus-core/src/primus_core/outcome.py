@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
+from primus_core.records import frozen
 
 Severity = Literal["error", "warning", "info"]
 Cause = Literal["configuration", "dependency", "runtime"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from primus_core import discovery, hooks
 from primus_core.errors import ErrorGroup, PrimusError
@@ -24,6 +24,7 @@ from primus_core.planning.portable import typed_params, with_native_spellings
 from primus_core.planning.refusals import refuse_secrets
 from primus_core.planning.settings import core_schema, core_settings
 from primus_core.planning.unused import has_no_effect, unused_parameters, unused_version
+from primus_core.records import frozen
 
 T = TypeVar("T")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.experiment import Experiment, Value
+from primus_core.records import frozen
 
 PLAN_SCHEMA = 1
 """Version of the layout of ``plan.json``."""

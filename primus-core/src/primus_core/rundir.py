@@ -6,9 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError, RunError
+from primus_core.records import frozen
 
 _PLAN = "plan.json"
 GIVE_A_RUN = f"give a folder `runs/RUN_ID`, an experiment's folder (its newest run), or a {_PLAN}"

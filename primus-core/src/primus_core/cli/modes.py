@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from primus_core.cli.output import say
 from primus_core.errors import ConfigError, ExitCode
 from primus_core.experiment import Leaf, Origin, Sections, Value
+from primus_core.records import frozen
 
 STARTS = ("train", "run", "plan", "projection")
 """Commands that a mode can start, or tell what it would be like."""

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_core import discovery
 from primus_core.cli.launchoptions import asked_env, kept_references
@@ -38,6 +38,7 @@ from primus_core.planning.sections import (
     unused_variable,
 )
 from primus_core.planning.volumes import on_host, with_host_paths
+from primus_core.records import frozen
 from primus_core.resolve import SYSTEM_DEFAULT, resolve, with_sections
 from primus_core.rundir import RunDir, new_run_id
 

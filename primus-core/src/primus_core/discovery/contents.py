@@ -9,10 +9,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.discovery.modules import find_module
 from primus_core.discovery.plugins import metadata_field
+from primus_core.records import frozen
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias, get_args
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_core.discovery.metadata import Described, described
 from primus_core.discovery.modules import find_module
+from primus_core.records import frozen
 
 Group: TypeAlias = Literal[
     "primus.backends",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.contract.specs import HostSpec, RankContext, RankSpec
 from primus_core.discovery import Plugins, installed_version, select
@@ -17,6 +17,7 @@ from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.parameters import Schema
 from primus_core.parameters.foreign import ForeignKeys
 from primus_core.plan import Job, RunPlan, Submission, Target, Translation
+from primus_core.records import frozen
 
 if TYPE_CHECKING:
     from primus_core.shape import ModelShape  # its many classes are dear, and a dry run asks for no shape

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+from primus_core.records import frozen
 
 DEFAULT_PORT = 29500
 WAIT_SECONDS = 300.0

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Literal, cast, get_args
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Leaf, Value
 from primus_core.parameters.checking import owner_of
 from primus_core.parameters.rows import Row, Rows
 from primus_core.plan import Unused
+from primus_core.records import frozen
 
 Fate = Literal["alias", "read", "inactive", "gone", "needs"]
 """What becomes of a foreign parameter:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.experiment import Value
 from primus_core.parameters.rows import Row, Rows
+from primus_core.records import frozen
 
 Type = Literal["bool", "int", "float", "str", "list[int]", "list[float]", "list[str]", "list[any]", "map", "any"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from attrs import frozen
-
 from primus_core.kfd import kfd_accelerators
 from primus_core.plan import Accelerator
+from primus_core.records import frozen
 
 ASSUMED_PER_NODE = 8
 """Accelerators of a node that cannot be looked at from here."""

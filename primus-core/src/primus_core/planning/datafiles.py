@@ -6,14 +6,13 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError, PrimusError, raise_all
 from primus_core.experiment import Leaf, Value
 from primus_core.plan import Settings, Task
 from primus_core.planning.datasources import Source, find_sources, has_glob, looks_present
 from primus_core.planning.datatokenizers import check_tokenizer_names, choose_tokenizer
 from primus_core.planning.datavocabulary import check_vocabulary
+from primus_core.records import frozen
 
 ENTRY = "primus_core.data.prepare:run"
 _SPLITS = {"train": "train_data_path", "valid": "valid_data_path", "test": "test_data_path"}

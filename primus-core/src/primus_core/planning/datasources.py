@@ -9,11 +9,10 @@ import stat
 from collections.abc import Iterator
 from typing import Literal
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError
 from primus_core.parameters import nearest
 from primus_core.planning.dataindex import INDEX_MAGIC, check_whole
+from primus_core.records import frozen
 
 Kind = Literal["indexed", "text", "jsonl", "parquet"]
 

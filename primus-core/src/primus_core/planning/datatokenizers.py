@@ -7,12 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Value
 from primus_core.parameters import nearest
 from primus_core.planning.datasources import missing
+from primus_core.records import frozen
 
 Family = Literal["bytes", "huggingface", "sentencepiece", "none"]
 

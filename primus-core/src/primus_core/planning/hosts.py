@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError, raise_all
+from primus_core.records import frozen
 
 _HOST = re.compile(
     r"(?:(?P<user>[A-Za-z0-9_.][A-Za-z0-9_.-]*)@)?"

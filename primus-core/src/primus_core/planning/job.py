@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.experiment import Value
 from primus_core.plan import Accelerator, Job, Mount, Target, Task
 from primus_core.planning.sections import CONTAINER, SLURM
+from primus_core.records import frozen
 from primus_core.rundir import RunDir
 
 RANK_MODULE = "primus_core.rank"

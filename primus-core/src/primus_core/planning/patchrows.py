@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from attrs import frozen
-
 from primus_core.experiment import Value
 from primus_core.plan import PatchSpec
+from primus_core.records import frozen
 
 FINGERPRINTS = "patch_fingerprints.json"
 """The file of a back end's package with the known hashes of each target; `tools/fingerprints.py` writes it."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from attrs import frozen
 from packaging.version import InvalidVersion, Version
 
 from primus_core.outcome import Finding
+from primus_core.records import frozen
 
 
 @frozen

@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+from primus_core.records import frozen
 
 Command = Literal["srun", "sbatch"]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Origin
+from primus_core.records import frozen
 from primus_core.resolve.layout import MODULE_WORDS, SECTIONS, WORDS, experiment_tree, module_tree
 from primus_core.resolve.trees import Tree, merge
 from primus_core.resolve.variables import Variables, substitute

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf, Module
 from primus_core.parameters import nearest
+from primus_core.records import frozen
 from primus_core.resolve.commandline import CommandLine, parse_overrides
 from primus_core.resolve.layout import LAUNCHERS, MODULE_WORDS, NAMES, WORDS, experiment_tree, name_problem, unknown_key
 from primus_core.resolve.presets import Kind, PresetPath

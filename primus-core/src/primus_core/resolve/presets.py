@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from attrs import frozen
-
 from primus_core.errors import ConfigError
 from primus_core.parameters import nearest
+from primus_core.records import frozen
 from primus_core.resolve.reading import Chain, File, Reader
 from primus_core.resolve.trees import Tree, parameters
 from primus_core.yamlfile import load

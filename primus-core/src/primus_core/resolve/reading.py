@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer
+from primus_core.records import frozen
 from primus_core.resolve.trees import Tree, merge
 from primus_core.resolve.variables import Variables, substitute
 from primus_core.yamlfile import Fields, Items, Node, Scalar, Unset, load

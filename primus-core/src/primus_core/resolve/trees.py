@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Leaf, Origin
 from primus_core.parameters import owner_of
+from primus_core.records import frozen
 from primus_core.yamlfile import Fields, Node, Unset
 
 _MOST_DOTS = 8

@@ -12,10 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 import yaml
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Layer, Origin
+from primus_core.records import frozen
 from primus_core.yamlfile.files import empty_file, read_text
 from primus_core.yamlfile.nodes import Fields, Items, Node, Scalar, Unset
 from primus_core.yamlfile.scalars import UNPRINTABLE, refuse_unprintable, resolve

@@ -7,9 +7,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from attrs import frozen
-
 from primus_core.experiment import Experiment, Leaf, Module, Origin, Value
+from primus_core.records import frozen
 from primus_core.yamlfile.scalars import resolve
 
 _WORD = re.compile(r"[A-Za-z_./~][A-Za-z0-9_./+-]*")

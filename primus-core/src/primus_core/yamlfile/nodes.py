@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.experiment import Origin, Value
+from primus_core.records import frozen
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,8 @@ from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusErr
 from primus_launchers.faulttable import Fault, read_faults
 
 _SHOWN = 6
+_LIMITS = ("time-limit", "preempted", "memory")
+"""Rows of what Slurm ends jobs for, whatever their ranks do."""
 _QUEUED = re.compile(r"srun: job (\d+) queued and waiting for resources")
 _NOISE = re.compile(
     r"(job \d+ (queued and waiting|has been allocated)|Try \"srun|Waiting up to \d+|_step_signal|configuration not "
@@ -52,6 +54,12 @@ def lost(hosts: Sequence[str], status: int, said: Sequence[str]) -> PrimusError:
         why=_shown(said) or f"srun ended with status {status} and no word",
         remedy="see whether the nodes are up (`sinfo -R`); auto_continue_train=true goes on from the last checkpoint",
     )
+
+
+def limit_reached(said: Sequence[str]) -> PrimusError | None:
+    """The error of a job whose ranks Slurm ended, each of which then tells of a signal alone."""
+    reasons = [line for line in said if any(row.id in _LIMITS and row.found_in(line) for row in known_faults())]
+    return _known(reasons)
 
 
 def not_installed(program: str, error: PrimusError) -> PrimusError:

@@ -241,6 +241,8 @@ class Step:
         unexplained = not self._asked and not self._failed and None in statuses
         if not self._errors and (self._lost or unexplained):
             self._errors += [(0, error) for error in self._why(status)]
+        elif not self._errors and self._failed and (limit := faults.limit_reached(self._said)):
+            self._errors.append((0, limit))
         if self._errors:
             errors = [error for _, error in sorted(self._errors, key=lambda one: one[0])]
             self._tell(errors)
