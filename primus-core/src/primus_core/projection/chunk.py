@@ -145,7 +145,7 @@ class _Back:
         ):
             positions = [position for position, _ in members]
             if self.chunk.units[positions[0]].group is None:
-                self._block(positions[0], {}, self.ran.sources[positions[0]], self.ran.lefts[positions[0]])
+                self._block(positions[0], self.ran.sources[positions[0]], self.ran.lefts[positions[0]])
             else:
                 self._group(positions)
         return Backward(most=self.peak.most, left=self.left)
@@ -169,10 +169,10 @@ class _Back:
         for _, _, left in again:
             self.live = plus(self.live, left)
         for position, own, left in reversed(again):
-            self._block(position, {}, own, left)
+            self._block(position, own, left)
         self.live = minus(self.live, plus(copy, self.ran.lefts[order[0]]))
 
-    def _block(self, position: int, beside: Parts, source: int, left: Parts) -> None:
+    def _block(self, position: int, source: int, left: Parts) -> None:
         unit = self.chunk.units[position]
         self.live = minus(self.live, left)
         arriving = self._arriving(position)
@@ -189,7 +189,7 @@ class _Back:
             keeps_all=self.halved,
         )
         ran = backward(unit.block, unit.name, setting, self.gradient)
-        self.peak.see(ran.most, self.live, beside, self._around(position), self._constant())
+        self.peak.see(ran.most, self.live, self._around(position), self._constant())
         self.gradient = ran.output
         if self.halved:
             self.live = plus(self.live, ran.left)
@@ -245,12 +245,6 @@ class _Back:
         if position == 0:
             return self.chunk.received
         return output_of(self.chunk.units[position - 1].block)[1]
-
-
-def _together(numbered: tuple[int, Unit]) -> tuple[int | None, int]:
-    """Equal for blocks that run again together."""
-    position, unit = numbered
-    return unit.group, position if unit.group is None else 0
 
 
 def run_backward(chunk: Chunk, ran: Forward, *, trained: bool = False, halved: bool = False) -> Backward:
