@@ -16,11 +16,12 @@ from typing import Any
 
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
-from tests.megatron.truth.comparing import Case, differences, shape_of
+from tests.megatron.truth.comparing import Case, shape_of
 from tests.megatron.truth.expected import rank_of
 from tests.megatron.truth.layouts import Layout, plans_of
 from tests.megatron.truth.models import SMALL, presets
 from tests.megatron.truth.places import ranks_of
+from tests.truth.comparing import row_of
 
 _MOST = 8
 """Layouts of a preset."""
@@ -64,21 +65,6 @@ def _spread(legal: Legal) -> Legal:
     return [*legal[::step], *(one for one in legal if one[0].ranks >= _LARGE and one not in legal[::step])]
 
 
-def row_of(model: str, case: Case, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One comparison; bytes are those of all ranks that were looked at."""
-    figures = [name for name, value in found[0].items() if isinstance(value, int)]
-    wanted = [rank_of(case.shape, rank) for rank in case.ranks]
-    return {
-        "model": model,
-        "layout": case.name,
-        "ranks": len(found),
-        "figures": figures,
-        "projected": sum(rank[name] for rank in wanted for name in figures),
-        "measured": sum(rank[name] for rank in found for name in figures),
-        "differences": list(differences(case, found)),
-    }
-
-
 def main(names: Sequence[str]) -> None:
     """Compare, and write the rows."""
     import torch
@@ -94,7 +80,7 @@ def main(names: Sequence[str]) -> None:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     for model, case in cases_of(names):
-        row = row_of(model, case, measured(case.asked())) if case else _none(model)
+        row = row_of(model, case, measured(case.asked()), rank_of) if case else _none(model)
         print(json.dumps(row), flush=True)
 
 

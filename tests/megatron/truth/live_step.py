@@ -14,9 +14,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from primus_backend_megatron.rank import arguments, train
-from tests.megatron.truth.live import Live, Watch
 from tests.megatron.truth.live_fake import answered
 from tests.megatron.truth.live_fused import fused
+from tests.truth.live import Live, Watch
 
 
 def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, Any]:

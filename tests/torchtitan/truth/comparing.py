@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -11,25 +11,20 @@ from primus_backend_torchtitan import host
 from primus_core.plan import RunPlan
 from primus_core.shape import ModelShape
 from tests.torchtitan.truth.expected import rank_of
+from tests.truth import comparing
+from tests.truth.comparing import Figures, differing
 
 
 @frozen(kw_only=True)
-class Case:
+class Case(comparing.Case):
     """A model in a layout, and the ranks to look at."""
 
-    name: str
-    plan: RunPlan
-    shape: ModelShape
-    ranks: tuple[int, ...]
     works: bool = False
     """The optimizer makes a step, and FSDP gathers and reduces."""
 
     def asked(self) -> dict[str, Any]:
         """What `tests.torchtitan.truth.building.measured` is given."""
-        assert self.plan.translation
-        target = self.plan.target
-        shared = {"version": target.library_version, "world": target.world_size, "works": self.works}
-        return {"native": dict(self.plan.translation.native), "ranks": list(self.ranks), **shared}
+        return {**super().asked(), "version": self.plan.target.library_version, "works": self.works}
 
 
 def shape_of(plan: RunPlan) -> ModelShape:
@@ -39,16 +34,6 @@ def shape_of(plan: RunPlan) -> ModelShape:
     return shape
 
 
-def differences(case: Case, found: list[Mapping[str, Any]]) -> Iterator[str]:
+def differences(case: Case, found: Sequence[Figures]) -> Iterator[str]:
     """A line for each figure of each rank that is not the same, to the byte."""
-    for rank, figures in zip(case.ranks, found, strict=True):
-        wanted = rank_of(case.shape, rank)
-        for name, value in figures.items():
-            if value != wanted[name]:
-                yield f"{case.name}, rank {rank}: {name} {_different(wanted[name], value)}"
-
-
-def _different(wanted: Any, value: Any) -> str:
-    if isinstance(value, Mapping):
-        return str(set(wanted.items()) ^ set(value.items()))
-    return f"{wanted}, and it is {value}"
+    return differing(case, found, rank_of)

@@ -14,7 +14,7 @@ from torchtitan.tools import utils
 
 from primus_backend_torchtitan.rank.config import build_config
 from tests.torchtitan.truth.building import alone
-from tests.torchtitan.truth.live import Live
+from tests.torchtitan.truth.live import ShardedLive
 
 
 def measured(case: Mapping[str, Any]) -> dict[str, int]:
@@ -34,7 +34,7 @@ def measured(case: Mapping[str, Any]) -> dict[str, int]:
 def _passes(mixture: Any, source: Any) -> dict[str, int]:
     weights = sum(weight.numel() * weight.element_size() for weight in mixture.parameters())
     one = source.numel() * source.element_size()
-    live = Live()
+    live = ShardedLive()
     with live:
         start = live.restart() + weights
         made = mixture(source)

@@ -34,10 +34,7 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.see(leaf.untyped_storage())
-        if self.current > self.peak:
-            self.peak, self.at = self.current, str(func)
-        if self._watch:
-            self._watch(str(func), self.current, self.peak)
+        self.look(str(func))
         return result
 
     def see(self, storage: Any) -> None:
@@ -49,6 +46,13 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
             self._sizes[key] = 0
         self.current += storage.nbytes() - self._sizes[key]
         self._sizes[key] = storage.nbytes()
+
+    def look(self, name: str) -> None:
+        """Note the peak after something of this name."""
+        if self.current > self.peak:
+            self.peak, self.at = self.current, name
+        if self._watch:
+            self._watch(name, self.current, self.peak)
 
     def restart(self) -> int:
         """Forget the peak so far; the bytes that live now."""
