@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import frozen
-
 from primus_backend_megatron import host
 from primus_core.errors import PrimusError
 from primus_core.experiment import Value
 from primus_core.outcome import Where
 from primus_core.plan import RunPlan
 from tests.megatron.experiments import plan_of
+from tests.truth.layouts import Layout
 
 TP, PP, EP = (f"{name}_model_parallel_size" for name in ("tensor", "pipeline", "expert"))
 CP, ETP, SP = "context_parallel_size", "expert_tensor_parallel_size", "sequence_parallel"
@@ -21,24 +20,6 @@ WITH_EMBEDDING, WITH_LOSS = (f"account_for_{end}_in_pipeline_split" for end in (
 SHARED, OVERLAP, BUCKET = "use_distributed_optimizer", "overlap_grad_reduce", "ddp_bucket_size"
 PADDED = "ddp_pad_buckets_for_high_nccl_busbw"
 SEQUENCE = 4096
-
-
-@frozen
-class Layout:
-    """So many ranks, and how they divide the model."""
-
-    ranks: int
-    params: Mapping[str, Value]
-
-    @property
-    def staged(self) -> bool:
-        """The model is cut into stages."""
-        return PP in self.params
-
-    @property
-    def name(self) -> str:
-        """In the words of the parameters."""
-        return ", ".join([f"{self.ranks} ranks", *(f"{name} {value}" for name, value in self.params.items())])
 
 
 LAYOUTS = (

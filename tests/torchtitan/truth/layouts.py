@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from attrs import frozen
-
 from primus_backend_torchtitan import host
 from primus_core.errors import PrimusError
 from primus_core.experiment import Value
 from primus_core.outcome import Where
 from primus_core.plan import RunPlan
 from tests.torchtitan.experiments import plan_of
+from tests.truth.layouts import Layout
 
 TP, PP, EP = (f"{name}_model_parallel_size" for name in ("tensor", "pipeline", "expert"))
 CP = "context_parallel_size"
@@ -21,25 +20,6 @@ PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST_LESS, LAST_LESS = (f"parallelism.pipeline_parallel_{end}_stage_less_layers" for end in ("first", "last"))
 MODULES = "parallelism.module_fqns_per_model_part"
 SEQUENCE = 4096
-
-
-@frozen
-class Layout:
-    """So many ranks, and how they divide the model."""
-
-    ranks: int
-    params: Mapping[str, Value]
-
-    @property
-    def staged(self) -> bool:
-        """The model is cut into stages."""
-        return PP in self.params
-
-    @property
-    def name(self) -> str:
-        """In the words of the parameters."""
-        words = [f"{name.rpartition('.')[2]} {value}" for name, value in self.params.items()]
-        return ", ".join([f"{self.ranks} ranks", *words])
 
 
 LAYOUTS = (

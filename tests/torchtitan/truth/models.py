@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import primus_backend_torchtitan
-import primus_core
 from primus_backend_torchtitan.architecture import layers_with_experts
-from primus_core.errors import PrimusError
 from primus_core.experiment import Value
-from primus_core.resolve import preset_parameters
 from tests.torchtitan.experiments import MOCK
 from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE
+from tests.truth.models import presets_of
 
 DEPTH = 6
 SMALL: Mapping[str, Mapping[str, Value]] = {
@@ -24,30 +21,10 @@ SMALL: Mapping[str, Mapping[str, Value]] = {
 }
 """One of each way to hold weights, with sizes that few numbers of ranks divide."""
 
-_FOLDERS = tuple(Path(str(package.__file__)).parent / "presets" for package in (primus_backend_torchtitan, primus_core))
-
 
 def presets() -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Every preset that is a whole model by itself, by name, with an experiment's parameters."""
-    names = {path.stem for folder in _FOLDERS for path in (folder / "models").glob("*.yaml")}
-    for name in sorted(names):
-        if params := _params(name):
-            yield name, params
-
-
-def _params(name: str) -> Mapping[str, Value]:
-    """Empty where a preset is a part of others."""
-    folders = [str(folder) for folder in _FOLDERS]
-    try:
-        found = preset_parameters(
-            config="pre_trainer.yaml", model=f"{name}.yaml", env={}, folders=folders, cwd=folders[0]
-        )
-    except PrimusError:
-        return {}
-    params = {key: leaf.value for key, leaf in found.items()}
-    if any(params.get(key) is None for key in ("num_layers", "hidden_size", "num_attention_heads")):
-        return {}
-    return {**params, "mock_data": True}
+    return presets_of(primus_backend_torchtitan, "pre_trainer.yaml")
 
 
 def shallow(params: Mapping[str, Value]) -> Mapping[str, Value]:
