@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,9 +19,10 @@ from attrs import field, frozen
 from primus_core.codec import to_json
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
-from primus_core.ports import free_port
 
 _Ranks = TypeVar("_Ranks", bound="Ranks")
+_PORTS = range(15_000, 30_000)
+"""Below those that the kernel gives to whoever names none, such as ranks of other tests, before these ranks are up."""
 
 
 @frozen(kw_only=True)
@@ -136,7 +140,7 @@ class Ranks(ABC):
             "folder": str(folder),
             "world": plan.target.world_size,
             "entry": entry or plan.task.entry,
-            "port": free_port("127.0.0.1"),
+            "port": _port(),
             "kill": kill,
             "prepared": prepared,
         }
@@ -164,3 +168,12 @@ def _outcome_of(folder: Path, codes: list[int]) -> Outcome:
         lines.append(tuple(json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")))
     texts = tuple((folder / f"rank-{rank}.txt").read_text(errors="replace") for rank in range(len(codes)))
     return Outcome(codes=tuple(codes), lines=tuple(lines), texts=texts)
+
+
+def _port() -> int:
+    """One where ranks can meet that nobody has."""
+    while True:
+        port = random.choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
