@@ -6,6 +6,7 @@ So both meet the same machine: what slows it for a minute slows as many steps of
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -39,6 +40,7 @@ class Training:
         self._folder = folder
         self._times = times
         self._turns: list[range] = []
+        self._cpu: list[float] = []
         self._output = folder / "output.txt"
         with self._output.open("w") as file:
             self._process = subprocess.Popen(
@@ -80,11 +82,18 @@ class Training:
         self._signal(signal.SIGSTOP)
         begun = self._turns[-1].stop + _CUT if self._turns else 0
         self._turns.append(range(begun, self.steps()))
+        self._cpu.append(sum(map(_cpu_seconds, _family(self._process.pid))))
 
     def turns(self) -> list[list[float]]:
         """Step times of each turn in ms, without those that a stop has cut."""
         times = self._times(self._folder)
         return [times[turn.start : turn.stop] for turn in self._turns]
+
+    def cpu_per_step(self, warm_up: int) -> float:
+        """CPU seconds of all processes for a step, over all turns but so many at the begin; NaN where none is left."""
+        steps = [turn.stop for turn in self._turns][warm_up:]
+        spent = self._cpu[warm_up:]
+        return (spent[-1] - spent[0]) / (steps[-1] - steps[0]) if len(steps) > 1 else math.nan
 
     def finish(self) -> float:
         """CPU seconds of the whole run, once it has ended.
@@ -99,8 +108,8 @@ class Training:
         return usage.ru_utime + usage.ru_stime
 
     def _signal(self, number: signal.Signals) -> None:
-        """To every process of the run: ranks have process groups of their own, and one session."""
-        for pid in _session(self._process.pid):
+        """To every process of the run."""
+        for pid in list(_family(self._process.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -129,8 +138,28 @@ def take_turns(first: Training, second: Training, steps: int) -> None:
             pass
 
 
-def _session(leader: int) -> Iterator[int]:
-    for entry in os.listdir("/proc"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if entry.isdigit() and os.getsid(int(entry)) == leader:
-                yield int(entry)
+def _family(first: int) -> Iterator[int]:
+    """A process and all that come from it: torchrun gives each rank a session of its own."""
+    parents = {int(entry): _parent(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()}
+    found = [first]
+    for pid in found:
+        yield pid
+        found += [child for child, parent in parents.items() if parent == pid]
+
+
+def _parent(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of a process and of its children that have ended."""
+    return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel tells of a process, from its state on; nothing of one that has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
