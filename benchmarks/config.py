@@ -59,8 +59,11 @@ def validate(path: Path) -> Judged:
 
 def milliseconds(path: Path) -> float:
     before = time.process_time()
-    validate(path)
-    return (time.process_time() - before) * 1e3
+    judged = validate(path)
+    spent = (time.process_time() - before) * 1e3
+    if judged.errors:  # what is refused is not checked to the end
+        raise SystemExit("\n".join(map(str, judged.errors)))
+    return spent
 
 
 def measured(path: Path) -> tuple[float, float]:
@@ -72,10 +75,7 @@ def measured(path: Path) -> tuple[float, float]:
 
     collect_seldom()  # as the command does
     scan()
-    first = milliseconds(path)
-    if errors := validate(path).errors:
-        raise SystemExit("\n".join(map(str, errors)))
-    return first, statistics.median(milliseconds(path) for _ in range(_REPEATS))
+    return milliseconds(path), statistics.median(milliseconds(path) for _ in range(_REPEATS))
 
 
 def in_a_new_process(path: Path) -> tuple[float, float]:
@@ -87,19 +87,22 @@ def in_a_new_process(path: Path) -> tuple[float, float]:
 
 
 def sizes(folder: Path) -> dict[int, float]:
-    """Milliseconds to judge again experiments that set so many of Megatron's parameters to their defaults."""
+    """Milliseconds to judge again experiments that set so many more of Megatron's parameters, to their defaults."""
     from primus_backend_megatron.host.schema import schema_for
 
-    defaults = schema_for("").defaults
+    experiment = validate(EXPERIMENT).experiment
+    known = {name for module in experiment.modules.values() for name in module.params}
+    defaults = {name: value for name, value in schema_for("").defaults.items() if name not in known}
     plain = [name for name, value in sorted(defaults.items()) if isinstance(value, int | float)]
-    costs = {}
+    files = {}
     for count in (len(plain) // 4, len(plain) // 2, len(plain)):
         lines = "".join(f"      {name}: {json.dumps(defaults[name])}\n" for name in plain[:count])
-        path = folder / f"{count}.yaml"
-        path.write_text(f"extends: {EXPERIMENT}\nmodules:\n  pre_trainer:\n    overrides:\n{lines}")
-        milliseconds(path)
-        costs[count] = statistics.median(milliseconds(path) for _ in range(_REPEATS))
-    return costs
+        files[count] = folder / f"{count}.yaml"
+        files[count].write_text(f"extends: {EXPERIMENT}\nmodules:\n  pre_trainer:\n    overrides:\n{lines}")
+        milliseconds(files[count])
+    # in turn, so that a machine that is slow for a while is slow for all of them
+    rounds = [{count: milliseconds(path) for count, path in files.items()} for _ in range(_REPEATS)]
+    return {count: statistics.median(costs[count] for costs in rounds) for count in files}
 
 
 def curvature(costs: dict[int, float]) -> float:

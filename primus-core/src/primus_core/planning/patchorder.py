@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from primus_core.errors import DependencyError
@@ -14,7 +15,9 @@ def check_patches(specs: Sequence[PatchSpec], accelerator: Accelerator) -> None:
     Raises:
         DependencyError: what `ordered` and `check_targets` raise.
     """
-    check_targets([spec for spec in ordered(specs) if not not_needed(spec, accelerator)])
+    named = Counter(spec.target for spec in specs)
+    rivals = [spec for spec in ordered(specs) if named[spec.target] > 1]
+    check_targets([spec for spec in rivals if not not_needed(spec, accelerator)])
 
 
 def ordered(specs: Sequence[PatchSpec]) -> tuple[PatchSpec, ...]:
