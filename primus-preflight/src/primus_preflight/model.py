@@ -1,4 +1,4 @@
-"""What a preflight has seen: probes, measurements, nodes. Facts only; `primus_preflight.judging` says what they mean."""
+"""What a preflight has seen: probes, measurements, nodes. Facts only; what they mean is judged elsewhere."""
 
 from __future__ import annotations
 
