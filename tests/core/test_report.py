@@ -290,6 +290,28 @@ def test_a_killed_launcher_is_the_cause(plan: RunPlan) -> None:
     assert screen.startswith("error: the launcher 'direct' was killed by SIGKILL\n  in:  train, iteration 5")
 
 
+def test_a_killed_launcher_is_the_cause_of_ranks_that_left_nothing(plan: RunPlan) -> None:
+    """Those that it took along before they could write a report did not vanish by themselves."""
+    left = [
+        rank(0, 143, signal="SIGTERM", signalled_first=True),
+        failing(1, "DistBackendError", "Connection reset by peer", 95.0),
+    ]
+    screen = report.screen(evolve(merged(plan, *left), launcher_signal="SIGKILL"), plan)
+    assert screen.splitlines()[:3] == [
+        "error: the launcher 'direct' was killed by SIGKILL",
+        "  and: ranks 2-3 vanished without a report",
+        "  and: 2 other ranks ended in consequence",
+    ]
+
+
+def test_a_killed_launcher_is_the_cause_of_a_lost_peer(plan: RunPlan) -> None:
+    """A rank that noticed the end of another one before it was told to end is not to blame either."""
+    noticed = failing(1, "DistBackendError", "Connection reset by peer", 89.0)
+    ended = [rank(number, 143, signal="SIGTERM", signalled_first=True) for number in (0, 2, 3)]
+    screen = report.screen(evolve(merged(plan, noticed, *ended), launcher_signal="SIGKILL"), plan)
+    assert screen.startswith("error: the launcher 'direct' was killed by SIGKILL\n  in:  ")
+
+
 def test_the_summary_reads_what_was_written(plan: RunPlan) -> None:
     """report.json is the run's memory: written whole, read back equal, absent before the end."""
     rundir = RunDir(Path(plan.run_dir))

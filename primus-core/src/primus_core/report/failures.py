@@ -37,14 +37,18 @@ def failure_lines(report: RunReport, plan: RunPlan) -> list[str]:
 
 def _told_of(rank: RankReport, report: RunReport, plan: RunPlan) -> list[str]:
     moment = told("in", _moment(rank))
-    if report.launcher_signal and rank.signalled_first:
-        return [f"error: the launcher {plan.launcher!r} was killed by {report.launcher_signal}", *moment]
+    if report.launcher_signal and in_consequence(rank):
+        return [_launcher_killed(report, plan), *moment]
     if rank.failure and rank.failure.problems:  # all is known: what the rank said last adds nothing
         return [*problem_lines(rank.failure.problems, who=f"rank {rank.rank} failed"), *moment]
     if known := report.diagnosis:
         lines = [f"error: rank {rank.rank} failed: {known.what}", *moment, *told("why", known.why)]
         return [*lines, *_source(rank), *told("try", known.remedy)]
     return [f"error: rank {rank.rank} failed: {in_plain_words(rank)[:_WIDTH]}", *moment, *_observed(rank)]
+
+
+def _launcher_killed(report: RunReport, plan: RunPlan) -> str:
+    return f"error: the launcher {plan.launcher!r} was killed by {report.launcher_signal}"
 
 
 def _observed(rank: RankReport) -> list[str]:
@@ -76,6 +80,9 @@ def _vanished(report: RunReport, plan: RunPlan) -> list[str]:
     """Ranks whose parents could write no report, which the others noticed."""
     gone = missing(report, plan)
     who = f"rank{'s' * (len(gone) > 1)} {rank_numbers(gone)} vanished without a report"
+    if report.launcher_signal:  # which ended them before they could write
+        lines = [_launcher_killed(report, plan), *told("and", who)]
+        return [*lines, *others(report, plan), f"  log: {logs_of(plan)}/rank-{gone[0]}/debug.log"]
     lines = [f"error: {who}", *_last_seen(gone[0], plan)]
     witness = noticed_by(report.ranks)
     if witness is not None:
