@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from attrs import frozen
 from torch import distributed
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torchtitan.config import TORCH_DTYPE_MAP
@@ -34,8 +35,24 @@ def alone(rank: int, world: int) -> Iterator[None]:
         distributed.destroy_process_group()
 
 
-def parts_of(native: Mapping[str, Value], version: str, world: int) -> tuple[Any, list[Any]]:
-    """TorchTitan's configuration of a plan's values, and the parts of the model that this rank holds."""
+@frozen(kw_only=True)
+class Built:
+    """TorchTitan's configuration of a plan's values, and what it makes of it on one rank."""
+
+    config: Any
+    dims: Any
+    parts: list[Any]
+    """Of the model, those that this rank holds."""
+    loss: Any
+    schedule: Any = None
+    """Of the pipeline; None without one."""
+    first: bool = True
+    """This rank has the first stage."""
+    last: bool = True
+
+
+def built(native: Mapping[str, Value], version: str, world: int) -> Built:
+    """The model as TorchTitan's trainer builds it, without values."""
     config = build_config(native, version)
     dims = ParallelDims.from_config(config.parallelism, world)
     library.set_spmd_backend(config.parallelism.spmd_backend)
@@ -51,12 +68,18 @@ def parts_of(native: Mapping[str, Value], version: str, world: int) -> tuple[Any
         "ac_config": config.activation_checkpoint,
         "dump_folder": config.dump_folder,
     }
-    if not dims.pp_enabled:
-        return config, [tied(spec.parallelize_fn(model, **options))]
     loss = config.loss.build(compile_config=config.compile)
+    if not dims.pp_enabled:
+        return Built(config=config, dims=dims, parts=[tied(spec.parallelize_fn(model, **options))], loss=loss)
     stages = {"device": torch.device("cpu"), "model_config": spec.model, "parallelize_fn": spec.parallelize_fn}
-    _, parts, _, _ = spec.pipelining_fn(model, loss_fn=loss, **stages, **options)
-    return config, parts
+    schedule, parts, first, last = spec.pipelining_fn(model, loss_fn=loss, **stages, **options)
+    return Built(config=config, dims=dims, parts=parts, loss=loss, schedule=schedule, first=first, last=last)
+
+
+def parts_of(native: Mapping[str, Value], version: str, world: int) -> tuple[Any, list[Any]]:
+    """TorchTitan's configuration of a plan's values, and the parts of the model that this rank holds."""
+    found = built(native, version, world)
+    return found.config, found.parts
 
 
 def tied(part: Any) -> Any:

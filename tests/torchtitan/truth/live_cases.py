@@ -1,0 +1,154 @@
+"""Models and layouts whose memory is compared with that of TorchTitan's own steps: drawn ones, by a fixed seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from primus_backend_torchtitan import host
+from primus_core.errors import PrimusError
+from primus_core.experiment import Value
+from primus_core.outcome import Where
+from primus_core.plan import RunPlan
+from primus_core.projection.iteration import Peak, peak
+from tests.torchtitan.experiments import MOCK, plan_of
+from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE, NORMALIZED
+from tests.torchtitan.truth.comparing import shape_of
+from tests.torchtitan.truth.layouts import COPIES, CP, EP, PP, SCHEDULE, TP
+
+Params = Mapping[str, Value]
+
+DENSE: Params = {
+    **MOCK,
+    "hidden_size": 256,
+    "ffn_hidden_size": 768,
+    "num_attention_heads": 8,
+    "num_query_groups": 4,
+    "seq_length": 256,
+    "max_position_embeddings": 256,
+    "vocab_size": 2048,
+    "bf16": True,
+}
+SEQUENCE_PARALLEL = "parallelism.enable_sequence_parallel"
+RESHARD = "parallelism.fsdp_reshard_after_forward"
+RECOMPUTE = "activation_checkpoint.kind"
+PIECES, LOSS = "loss.num_chunks", "loss.kind"
+BATCH = "parallelism.pipeline_parallel_microbatch_size"
+
+
+@frozen(kw_only=True)
+class Case:
+    """A model on so many ranks, and the rank to look at."""
+
+    name: str
+    params: Params
+    ranks: int = 1
+    rank: int = 0
+    fused: bool = False
+
+    def plan(self) -> RunPlan:
+        """As `primus run` makes it: fused kernels are those of a GPU."""
+        return plan_of({**DENSE, **self.params}, ranks=self.ranks, accelerator="cuda" if self.fused else "cpu")
+
+    def asked(self) -> dict[str, Any]:
+        """What `tests.torchtitan.truth.live_step.measured` is given."""
+        plan = self.plan()
+        assert plan.translation
+        return {
+            "native": dict(plan.translation.native),
+            "version": plan.target.library_version,
+            "world": self.ranks,
+            "rank": self.rank,
+            "fused": self.fused,
+        }
+
+    def projected(self) -> Peak:
+        """What projection says of this rank."""
+        shape = shape_of(self.plan())
+        return peak(shape, self.rank * len(shape.stages) // self.ranks)
+
+
+SEED = 90210
+"""Fixed before the first operator was told, and used for nothing else."""
+_MIXED: Params = {**MIXTURE, "moe_ffn_hidden_size": 256, "moe_aux_loss_coeff": 0.0, "num_experts": 8}
+_LATENT: Params = {
+    **DEEPSEEK,
+    "q_lora_rank": 96,
+    "kv_lora_rank": 64,
+    "qk_head_dim": 32,
+    "qk_pos_emb_head_dim": 16,
+    "v_head_dim": 32,
+    "moe_ffn_hidden_size": 128,
+    "moe_shared_expert_intermediate_size": 128,
+    "moe_aux_loss_coeff": 0.0,
+    "yarn_original_max_position_embeddings": 128,
+}
+_MODELS: tuple[Params, ...] = ({}, {}, BIASED, NORMALIZED, _MIXED, _MIXED, _LATENT, _LATENT)
+_SCHEDULES = ("1F1B", "1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble")
+
+
+def drawn(count: int = 10) -> Iterator[Case]:
+    """Legal cases over all options."""
+    choose = random.Random(SEED)
+    found = 0
+    while found < count:
+        case = _draw(choose, found)
+        try:
+            legal = not host.preflight_check(case.plan(), Where.SUBMIT)
+        except PrimusError:
+            continue
+        if legal:
+            found += 1
+            yield case
+
+
+def _draw(choose: random.Random, number: int) -> Case:
+    model = choose.choice(_MODELS)
+    experts = "num_experts" in model
+    tensor, stages, context = (
+        choose.choice([1, 1, 1, 2, 4]),
+        choose.choice([1, 1, 1, 2, 4]),
+        choose.choice([1, 1, 1, 2]),
+    )
+    shards, copies = choose.choice([1, 2, 4]), choose.choice([1, 1, 2])
+    length, batch = choose.choice([128, 256, 512]), choose.choice([1, 2, 4])
+    layers = stages * choose.choice([2, 3, 4])
+    ranks = tensor * stages * context * shards * copies
+    params: dict[str, Value] = {
+        **model,
+        "hidden_size": choose.choice([128, 256, 384]),
+        "ffn_hidden_size": choose.choice([384, 768, 1024]),
+        "num_layers": layers,
+        "seq_length": length,
+        "max_position_embeddings": length,
+        "vocab_size": choose.choice([512, 2048, 8192]),
+        "micro_batch_size": batch,
+        "global_batch_size": batch
+        * shards
+        * copies
+        * (choose.choice([2, 4, 8]) if stages > 1 else choose.choice([1, 2])),
+        TP: tensor,
+        PP: stages,
+        CP: context,
+        EP: choose.choice([1, 2]) if experts else 1,
+        COPIES: copies,
+        SEQUENCE_PARALLEL: choose.random() < 0.7,
+        RESHARD: choose.choice(["default", "default", "always", "never"]),
+        RECOMPUTE: choose.choice(["none", "none", "full", "selective"]),
+        "bf16": choose.random() < 0.8,
+        "untie_embeddings_and_output_weights": stages > 1 or choose.random() < 0.8,
+        "model.fuse_qkv": choose.random() < 0.5,
+    }
+    if "multi_latent_attention" in model:
+        params["moe_layer_freq"] = f"([0]*1+[1]*{layers - 1})"
+        del params["model.fuse_qkv"]
+    if stages > 1:
+        params[SCHEDULE] = choose.choice(_SCHEDULES)
+    if choose.random() < 0.4:
+        params[LOSS] = "cross_entropy"
+    return Case(
+        name=f"drawn {number}", params=params, ranks=ranks, rank=choose.randrange(ranks), fused=choose.random() < 0.5
+    )

@@ -1,0 +1,105 @@
+"""TorchTitan's own training steps on tensors without values, as one rank of any number, without the others."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torchtitan.components.loss import ChunkedLossWrapper
+from torchtitan.distributed import utils as library
+from torchtitan.trainer import Trainer
+
+from tests.torchtitan.truth import building
+from tests.torchtitan.truth.building import alone, built, tied
+from tests.torchtitan.truth.live import ShardedLive
+from tests.torchtitan.truth.live_fake import answered
+from tests.truth.live import Watch
+
+
+def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, Any]:
+    """Peaks of the second of two training steps.
+
+    Args:
+        case: ``native`` values, ``version``, ``world``, ``rank``, and whether kernels are ``fused``.
+
+    Returns:
+        ``static``: bytes that live before the step; ``peak``: the most during its forward and backward passes, and
+        ``at`` which operation.
+    """
+    with alone(case["rank"], case["world"]):
+        model = built(case["native"], case["version"], case["world"])
+        live = ShardedLive(watch)
+        single = torch.autograd.set_multithreading_enabled(False)
+        with single, FakeTensorMode(allow_non_fake_inputs=True), answered(), live:
+            return _steps(model, live)
+
+
+def _steps(model: building.Built, live: ShardedLive) -> dict[str, Any]:
+    parts = [tied(part.to_empty(device="cpu")) for part in model.parts]
+    trainer = _trainer(model, parts)
+    optimizers = model.config.optimizer.build(model_parts=parts)
+    found: dict[str, Any] = {}
+    for _ in range(2):
+        optimizers.zero_grad()
+        gc.collect()
+        batches = list(_batches(model))
+        found["static"] = live.restart()
+        for inputs, labels in batches:
+            trainer.forward_backward_step(input_dict=inputs, labels=labels, global_valid_tokens=torch.tensor(64))
+        found["peak"], found["at"] = live.peak, live.at
+        found["left"] = live.current
+        _optimize(optimizers)
+    return found
+
+
+def _trainer(model: building.Built, parts: list[Any]) -> Any:
+    """TorchTitan's trainer with no more than its forward and backward passes read."""
+    trainer = Trainer.__new__(Trainer)
+    chunked = isinstance(model.loss, ChunkedLossWrapper) and model.last
+    if chunked:
+        model.loss.set_lm_head(parts[-1].lm_head)
+        parts[-1]._skip_lm_head = True
+    vars(trainer).update(
+        config=model.config,
+        parallel_dims=model.dims,
+        model_config=model.config.model_spec.model,
+        model_parts=parts,
+        loss_fn=model.loss,
+        pp_schedule=model.schedule,
+        pp_has_first_stage=model.first,
+        pp_has_last_stage=model.last,
+        device=torch.device("cpu"),
+        ntokens_seen=0,
+        train_context=library.get_spmd_context(parallel_dims=model.dims),
+    )
+    trainer.fwd_bwd_fn = trainer._forward_backward_body
+    return trainer
+
+
+def _batches(model: building.Built) -> Iterator[tuple[Any, Any]]:
+    """Inputs and labels for each forward and backward pass of a step."""
+    training, parallel = model.config.training, model.config.parallelism
+    replicas = model.dims.dp_replicate * model.dims.dp_shard
+    passes = max(1, training.global_batch_size // (training.local_batch_size * replicas))
+    for _ in range(passes):
+        if model.schedule is None:
+            yield _batch(training.local_batch_size, training.seq_len)
+            continue
+        size = parallel.pipeline_parallel_microbatch_size
+        pairs = [_batch(size, training.seq_len) for _ in range(training.local_batch_size // size)]
+        yield [inputs for inputs, _ in pairs], [labels for _, labels in pairs]
+
+
+def _batch(samples: int, length: int) -> tuple[dict[str, Any], Any]:
+    tokens, labels = (torch.zeros((samples, length), dtype=torch.int64) for _ in range(2))
+    return {"input": tokens, "positions": torch.arange(length).repeat(samples, 1)}, labels
+
+
+def _optimize(optimizers: Any) -> None:
+    for optimizer in optimizers.optimizers:
+        for group in optimizer.param_groups:
+            group["fused"] = group["foreach"] = False
+        optimizer.step()
