@@ -52,7 +52,7 @@ unit: $(VENV)/.tested
 test-cluster: $(VENV)/.tested
 	tools/system-packages
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not cluster" --numprocesses 2 --dist loadfile
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster --numprocesses 2 --dist loadfile
 
 # figures of this machine; not part of the tests
 benchmarks: $(VENV)/.tested

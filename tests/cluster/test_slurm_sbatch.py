@@ -2,134 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from attrs import frozen
 
-from tests.e2e.support import EXAMPLE, environment
-from tests.testbed.slurm import Slurm, lacking, primus
+from tests.cluster.jobs import LONG, PROGRAM, SMALL, User, leaving_nothing, reach, unbroken
+from tests.e2e.support import EXAMPLE
+from tests.testbed.slurm import Slurm, lacking
 
 pytestmark = pytest.mark.cluster
-
-SMALL = (
-    "accelerator=cpu", "micro_batch_size=1", "global_batch_size=2", "seq_length=64", "eval_interval=null",
-    "train_iters=60", "save_interval=10",
-)  # fmt: skip
-FOLDER = Path("examples/me/llama-tiny")
-LONG = 300
-"""Seconds until a training on a busy machine has come to where a test waits for it."""
-
-PROGRAM = """\
-import os, sys, time
-rank = int(os.environ["RANK"])
-open(os.path.join(sys.argv[2], f"up-{os.environ['SLURM_JOB_ID']}-{rank}"), "w").close()
-if sys.argv[1] == "fails" and rank == 1:
-    print("a plain word of rank 1", flush=True)
-    sys.exit(3)
-time.sleep(0.1 if sys.argv[1] == "ends" else 600)
-"""
-
-Losses = dict[int, float]
-
-
-@frozen
-class User:
-    """Somebody on the login host, with a workspace on the cluster's file system."""
-
-    slurm: Slurm
-    folder: Path
-
-    @property
-    def workspace(self) -> Path:
-        return self.folder / "workspace"
-
-    def primus(self, *words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        env = environment(self.workspace)
-        return self.slurm.run(primus(*words), env=env, cwd=cwd or self.folder)
-
-    def submit(self, *words: str | Path) -> str:
-        """The number of the job."""
-        done = self.primus("slurm", "sbatch", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        found = re.search(r"^job +(\d+)$", done.stdout, re.MULTILINE)
-        assert found, done.stdout
-        return found[1]
-
-    def train(self, framework: str, *flags: str) -> str:
-        words = ("train", "pretrain", "--config", EXAMPLE, "--framework", framework, *SMALL)
-        return self.submit("-N2", "--gpus-per-node=1", *flags, "--", *words)
-
-    def program(self, what: str, *flags: str) -> str:
-        """A job of two nodes whose ranks are a program; see `PROGRAM`."""
-        path = self.folder / "program.py"
-        path.write_text(PROGRAM)
-        words = ("direct", "--script", path, "--", what, self.folder)
-        return self.submit("-N2", "--gpus-per-node=1", *flags, "--", *words)
-
-    def wait_up(self, job: str) -> None:
-        """Both ranks of the program run."""
-        ups = [self.folder / f"up-{job}-{rank}" for rank in (0, 1)]
-        self.slurm.wait(lambda: all(up.exists() for up in ups), f"ranks of job {job}", LONG)
-
-    def status(self, run: str) -> Any:
-        done = self.primus("status", run, "--format", "json")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
-
-    def losses(self) -> Losses:
-        found: Losses = {}
-        for file in self.workspace.glob("*/*/*/logs/*/rank-*/metrics.jsonl"):
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            found.update({row["iteration"]: row["loss"] for row in rows if row["loss"] is not None})
-        return found
-
-    def printed(self, job: str) -> str:
-        """What the job itself printed."""
-        return next(self.workspace.glob(f"*/*/*/runs/*/submission/slurm-{job}.out")).read_text()
 
 
 @pytest.fixture
 def user(slurm: Slurm, tmp_path: Path) -> Iterator[User]:
-    """Leaves no process on any node."""
-    yield User(slurm, tmp_path)
-    slurm.restore()
-
-    def left() -> list[str]:
-        return [one for name in slurm.nodes for one in slurm.hosts.processes(name) if "slurmd" not in one]
-
-    # what manages a step outlives its job by a moment
-    slurm.wait(lambda: not left(), "the end of all processes")
+    with leaving_nothing(slurm, tmp_path) as one:
+        yield one
 
 
-@contextmanager
-def unbroken(user: User, framework: str) -> Iterator[Callable[[], Losses]]:
-    """A run of as many ranks on one host that nobody disturbs, beside what else is done; gives its losses."""
-    alone = User(user.slurm, user.folder / "alone")
-    alone.folder.mkdir()
-    words = ("run", EXAMPLE, "--framework", framework, "--nproc", "2", *SMALL)
-    process = user.slurm.start(primus(*words), env=environment(alone.workspace), cwd=alone.folder)
-
-    def losses() -> Losses:
-        out, err = process.communicate(timeout=LONG)
-        assert process.returncode == 0, out + err
-        return alone.losses()
-
-    try:
-        yield losses
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def reach(user: User, iteration: int) -> None:
-    user.slurm.wait(lambda: max(user.losses(), default=0) >= iteration, f"iteration {iteration}", LONG)
+WATCHFUL = {"SlurmdTimeout": "10", "MessageTimeout": "8", "TCPTimeout": "2"}
+"""With these the controller finds out in seconds that a node is gone, or only slow."""
 
 
 @pytest.fixture
@@ -138,7 +31,7 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
     if reason := lacking():
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("own")
-    with Slurm(3, folder / "s") as slurm:
+    with Slurm(3, folder / "s", WATCHFUL) as slurm:
         yield User(slurm, folder)
 
 

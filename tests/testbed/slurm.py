@@ -49,9 +49,9 @@ SelectTypeParameters=CR_Core
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2
-SlurmdTimeout=5
-MessageTimeout=4
-TCPTimeout=1
+SlurmdTimeout=60
+MessageTimeout=30
+TCPTimeout=10
 KillWait=30
 MinJobAge=300
 GresTypes=gpu
@@ -72,10 +72,12 @@ class Slurm:
 
     Args:
         folder: for its files. Unix sockets are among them: its path must be short.
+        settings: further lines of ``slurm.conf``; they are stronger than those that each cluster has.
     """
 
-    def __init__(self, count: int, folder: Path) -> None:
+    def __init__(self, count: int, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self._settings = dict(settings or {})
         self.hosts = Hosts(count, folder, more=(LOGIN,))
         self.nodes = self.hosts.names[:-1]
         self.config = folder / "slurm.conf"
@@ -137,7 +139,7 @@ class Slurm:
 
     def ask(self, *argv: str | Path) -> str:
         """What one of Slurm's commands prints, without the last line's end; it must succeed."""
-        done = self.run(argv, seconds=60)
+        done = self.run(argv, seconds=120)
         assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 
@@ -207,7 +209,7 @@ class Slurm:
         assert found, program
         process = self.hosts.start(host, [found, *words], env={**os.environ, **self.env})
         try:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -228,7 +230,10 @@ class Slurm:
         key.touch(mode=0o400)
         key.write_bytes(os.urandom(128))
         count = len(self.nodes)
-        self.config.write_text(_CONFIG.format(login=LOGIN, folder=self.folder, count=count))
+        lines = _CONFIG.format(login=LOGIN, folder=self.folder, count=count).splitlines()
+        kept = [line for line in lines if line.partition("=")[0] not in self._settings]
+        more = [f"{name}={value}" for name, value in self._settings.items()]
+        self.config.write_text("\n".join([*kept, *more]) + "\n")
         for number in range(2):
             (self.folder / f"gpu{number}").touch()
         (self.folder / "gres.conf").write_text(f"NodeName=node[1-{count}] Name=gpu File={self.folder}/gpu[0-1]\n")
