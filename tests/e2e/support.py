@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -68,3 +69,10 @@ def wait_until(reached: Callable[[], bool], what: str, seconds: float = 300, *, 
 def no_process_left(workspace: Path) -> None:
     """Fails unless every process of a run ends within 15 s."""
     wait_until(lambda: not list(processes(workspace)), "end of all processes", 15)
+
+
+def ends_apart(run: Path, ranks: int) -> float:
+    """Seconds between the first and the last end of the ranks of a run, by their own reports."""
+    reports = [json.loads((run / f"ranks/rank-{rank}.json").read_text()) for rank in range(ranks)]
+    ends = [float(one["ended"]) for one in reports]
+    return max(ends) - min(ends)

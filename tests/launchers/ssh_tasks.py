@@ -20,9 +20,11 @@ def wait(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 
 
 def fail(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
-    """Rank 1 fails; the others wait."""
+    """Rank 1 fails once all are there; the others wait."""
     here(plan, rank)
     if rank.rank == 1:
+        while not all(Path(plan.run_dir, f"here-{one}").exists() for one in range(rank.world_size)):
+            time.sleep(0.05)
         raise RuntimeError("rank 1 has had enough")
     time.sleep(600)
     return {}
