@@ -185,6 +185,14 @@ def test_waiting_for_nodes_can_be_interrupted(user: User) -> None:
     assert "waits for its nodes" in text
 
 
+def test_a_file_names_nodes_that_are_left_out(user: User) -> None:
+    """Such as a preflight leaves; Slurm reads it, where the user typed its name."""
+    (user.folder / "failing.txt").write_text("node1\n")
+    code, text = user.end(user.script("ends", flags=("-N2", "--gpus-per-node=1", "--exclude=./failing.txt")))
+    assert code == 0, text
+    assert [one["host"] for one in user.told(2)] == ["node2", "node3"]
+
+
 @pytest.mark.parametrize(
     ("flags", "told", "code"),
     [

@@ -90,6 +90,25 @@ def test_the_launchers_of_the_users_home_count(planned: Planned, tmp_path: Path)
     assert planned("slurm", "-N", "2", "--", "direct", "--")["job"]["inside"] == "direct"
 
 
+def test_files_that_name_nodes(
+    planned: Planned, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of a preflight count from any folder; one without a node excludes none, and no job can run on its nodes."""
+    (tmp_path / "home/.primus.yaml").write_text("slurm: {nodes: 2, nodelist: ./good.txt}\n")
+    (tmp_path / "home/good.txt").write_text("node2\nnode3\n")
+    (folder / "bad.txt").write_text("node1\n")
+    options = planned("slurm", "sbatch", "--exclude=./bad.txt", "--")["job"]["options"]
+    assert options["exclude"] == f"{folder}/bad.txt"
+    assert options["nodelist"] == f"{tmp_path}/home/good.txt"
+    (folder / "bad.txt").write_text("# none\n")
+    assert "exclude" not in planned("slurm", "-x", "./bad.txt", "--")["job"]["options"]
+    run = ["--", "run", "exp.yaml", "accelerator=cpu"]
+    assert main(["slurm", "-N2", "-w", "./bad.txt", *run]) == 2
+    assert "the file of --nodelist names no node" in capsys.readouterr().err
+    assert main(["slurm", "sbatch", "-N2", "-F", "none.txt", *run]) == 2
+    assert "none.txt" in capsys.readouterr().err
+
+
 def test_a_program_in_a_container_on_slurm_gets_its_arguments_byte_for_byte(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,9 +24,10 @@ from primus_core.planning.accelerators import Found, find_accelerators
 from primus_core.planning.assumed import meant_by
 from primus_core.planning.hosts import hosts_of_file, hosts_of_words, refuse_hosts
 from primus_core.planning.job import Request
-from primus_core.planning.launcheroptions import later_options, launcher_options, typed_sections
+from primus_core.planning.launcheroptions import later_options, typed_sections
 from primus_core.planning.make import asked_env as planned_env
 from primus_core.planning.make import secret_env
+from primus_core.planning.nodefiles import without_empty_files
 from primus_core.planning.ranks import scheduled_nodes
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.sections import (
@@ -106,7 +107,7 @@ def _prepared(
     request, sections = placed(request, args.mode, sections)
     typed = typed_sections(sections)
     experiment = with_host_paths(with_sections(experiment, sections), _volumes(typed))
-    request = evolve(request, hosts=_hosts(args, experiment, request))
+    request = evolve(request, hosts=hosts_for(args, typed, request))
     place = place_for(request.launcher, planned_env(experiment, request), typed.get("direct", {}))
     if place is None or place.leads:
         refuse_used(RunDir.of(experiment.folder, request.run_id))
@@ -197,13 +198,19 @@ def placed(request: Request, mode: Mode | None, sections: Sections) -> tuple[Req
     """The request with what starts the ranks on each node, and the sections that this run reads.
 
     Inside of Slurm it is a container where the user named an image, unless the command line says.
+
+    Raises:
+        ConfigError: a file that names nodes of Slurm cannot be read, or names none.
     """
     wished = mode.inside if mode and mode.inside else "container" if names_image(sections) else "direct"
     inside = wished if request.launcher == SLURM else "direct"
     request = evolve(request, inside=inside)
     read = {"direct", request.launcher, *(["container"] if request.in_container else [])}
     env = {**container_env(sections.get("container", {})), **request.launcher_env} if request.in_container else {}
-    return evolve(request, launcher_env=env), {name: leaves for name, leaves in sections.items() if name in read}
+    used = {name: leaves for name, leaves in sections.items() if name in read}
+    if SLURM in used:
+        used[SLURM] = without_empty_files(used[SLURM])
+    return evolve(request, launcher_env=env), used
 
 
 def accelerators_for(request: Request, typed: Mapping[str, Mapping[str, Value]]) -> Found:
@@ -258,8 +265,8 @@ def place_for(launcher: str, env: Mapping[str, str], options: Mapping[str, Value
     return place
 
 
-def _hosts(args: argparse.Namespace, experiment: Experiment, request: Request) -> tuple[str, ...]:
-    """Where the launcher `ssh` shall start ranks: the command line counts more than the experiment."""
+def hosts_for(args: argparse.Namespace, typed: Mapping[str, Mapping[str, Value]], request: Request) -> tuple[str, ...]:
+    """Where the launcher `ssh` shall start ranks: the command line counts more than its section."""
     given = "--hosts" if args.hosts is not None else "--hostfile" if args.hostfile is not None else ""
     if request.launcher != "ssh":
         if given:
@@ -267,7 +274,7 @@ def _hosts(args: argparse.Namespace, experiment: Experiment, request: Request) -
         return ()
     if args.hosts is not None and args.hostfile is not None:
         raise ConfigError("--hosts and --hostfile", remedy="leave one of them out")
-    options = launcher_options(experiment, "ssh")
+    options = typed.get("ssh", {})
     words, file = (args.hosts, args.hostfile) if given else (options.get("hosts"), options.get("hostfile"))
     if file is not None and words is None:
         return tuple(map(str, hosts_of_file(str(file), request.cwd)))

@@ -10,6 +10,7 @@ from attrs import evolve
 from primus_core.errors import ConfigError
 from primus_core.experiment import Leaf, Origin, Sections, Value
 from primus_core.outcome import Finding
+from primus_core.planning.nodefiles import with_absolute_path
 from primus_core.planning.slurmflags import canonical, merge_flags
 
 CONTAINER = "container"
@@ -92,7 +93,8 @@ def container_env(leaves: Mapping[str, Leaf]) -> dict[str, str]:
 def _named(section: str, leaves: Mapping[str, Leaf], cwd: str, home: str) -> dict[str, Leaf]:
     """The options by the one name that each has."""
     if section == SLURM:
-        return _once(section, ((canonical(key), key, leaf) for key, leaf in leaves.items()))
+        once = _once(section, ((canonical(key), key, leaf) for key, leaf in leaves.items()))
+        return {key: with_absolute_path(key, leaf, _folder(leaf, cwd)) for key, leaf in once.items()}
     if section != CONTAINER:
         return dict(leaves)
     named = _once(section, ((_container_name(key), key, leaf) for key, leaf in leaves.items()))
@@ -133,11 +135,15 @@ def spellings(section: str, option: str) -> list[str]:
 
 
 def _with_paths(leaf: Leaf, cwd: str, home: str) -> Leaf:
-    """The volumes with absolute paths on the host; a path of a file is relative to the file's folder."""
-    named = leaf.origin.file if leaf.origin.line else ""
-    folder = os.path.join(cwd, os.path.dirname(named))
+    """The volumes with absolute paths on the host."""
+    folder = _folder(leaf, cwd)
     volumes = leaf.value if isinstance(leaf.value, list) else [] if leaf.value is None else [leaf.value]
     return evolve(leaf, value=[absolute_volume(str(one), folder, home) for one in volumes], text=None)
+
+
+def _folder(leaf: Leaf, cwd: str) -> str:
+    """What a path in an option is relative to: the folder of the file that says it, or the user's."""
+    return os.path.join(cwd, os.path.dirname(leaf.origin.file if leaf.origin.line else ""))
 
 
 def absolute_volume(text: str, folder: str, home: str) -> str:
