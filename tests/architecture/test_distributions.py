@@ -34,8 +34,8 @@ def test_one_version() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_environment_is_read_where_a_process_begins(path: Path) -> None:
     """Commands, programs of launchers, the rank and the kit of plugins read the environment; others are given it."""
-    launchers = r"primus_launchers/(ssh/(together|remote)|container/(wrapper|inside)|slurm/(jobs|node|step))\.py"
-    programs = rf"primus_core/((cli|rank|testing)/|bundle/start\.py)|{launchers}"
+    launchers = r"primus_launchers/(plain|ssh/(together|remote)|container/(wrapper|inside)|slurm/(jobs|node|step))\.py"
+    programs = rf"primus_core/((cli|rank|testing)/|bundle/start\.py)|{launchers}|primus_preflight/workers/"
     if re.search(programs, str(path)):
         return
     tree = ast.parse(path.read_text())
@@ -55,7 +55,8 @@ def test_one_module_knows_each_library(path: Path) -> None:
         "cattrs": "primus_core/codec",
         "importlib.metadata": "primus_core/discovery",
         "pluggy.PluginManager": "primus_core/hooks",
-        "subprocess": r"primus_core/(submit|rank)|primus_launchers/(container/engine|slurm/jobs)\.py",
+        "subprocess": r"primus_core/(submit|rank)|primus_launchers/(container/engine|slurm/jobs)\.py|"
+        r"primus_preflight/agent/looked\.py",
         "structlog": "primus_core/log",
     }
     used = set(_imports(ast.parse(path.read_text())))

@@ -179,6 +179,7 @@ class Task:
     """``module:function``, called with the plan and the rank context."""
     arguments: Mapping[str, Value] = field(factory=dict)
     runner: Literal["torchrun", "plain"] = "torchrun"
+    """``plain``: one process on each node, which waits for no other and does not end with one."""
     ranks_per_node: int = 1
 
 

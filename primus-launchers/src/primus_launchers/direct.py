@@ -7,6 +7,7 @@ from primus_core.errors import ConfigError
 from primus_core.experiment import Value
 from primus_core.nodes.place import DEFAULT_PORT
 from primus_core.plan import Job, Process, Submission
+from primus_launchers.programs import runner_of
 
 CONTRACT = 1
 
@@ -20,7 +21,7 @@ def launch(job: Job) -> Submission:
     Raises:
         ConfigError: the job has half of an address.
     """
-    argv = (job.python, "-m", "primus_launchers.torchrun", *torchrun_options(job), *job.argv)
+    argv = (job.python, "-m", runner_of(job.task), *torchrun_options(job), *job.argv)
     return Submission(processes=(Process(argv=argv, env=job.env),))
 
 

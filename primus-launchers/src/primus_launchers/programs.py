@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 from primus_core.errors import PrimusError
 from primus_core.log.events import encode
+from primus_core.plan import Task
+
+
+def runner_of(task: Task) -> str:
+    """The module that starts a task's ranks on one node, and takes torchrun's options."""
+    return f"primus_launchers.{task.runner}"
 
 
 def parse_before(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:

@@ -72,10 +72,12 @@ def _command(args: argparse.Namespace, options: Sequence[str], after: Sequence[s
         return enter("direct", after, env, evolve(args.mode, options=tuple(options)))
     if not after:
         raise ConfigError("no command after `--`", remedy="primus direct -- train pretrain --config exp.yaml")
+    from primus_core.cli.main import PACKAGES  # here: it calls this module
+
     name, *words = after
     if name in ("-h", "--help"):
         say(usage_inside("direct"))
         return ExitCode.OK
     chosen = [] if args.single or "--single" in words else ["--launcher=direct"]
-    known = [*chosen, *options] if name in STARTS else []
+    known = [*chosen, *options] if name in (*STARTS, *PACKAGES) else []
     return start_command("direct", name, [*known, *words], env, None)

@@ -61,7 +61,7 @@ exit codes: 0 success, 1 missing or broken dependency, 2 wrong arguments or conf
 _GARBAGE = 50_000
 """Objects that may be made between two looks for garbage; Python's own number is 700."""
 _CONFIG, _LAUNCHER_CONFIG = "--config=", "--launcher-config="
-_RUNS = ("train", "run", "plan", "projection")
+_RUNS = ("train", "run", "plan", "projection", "preflight")
 """Commands whose own --config is the experiment."""
 _OPTIONS = ("--debug", "--dry-run", "--version", "--help", "-h")
 
@@ -169,7 +169,7 @@ def _plugin_command(name: str) -> Command:
     raise ConfigError(f"no command {name!r}", remedy=remedy)
 
 
-def _not_installed(name: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+def _not_installed(name: str, argv: Sequence[str], env: Mapping[str, str], mode: object = None) -> int:
     """A command that a package brings which is not here, or is older than the command."""
     why = f"it comes with the package {PACKAGES[name]}, which is missing here or has no such command in this version"
     remedy = f"pip install --upgrade {PACKAGES[name]}"

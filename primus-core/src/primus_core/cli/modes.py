@@ -113,21 +113,24 @@ def start_command(name: str, command: str, words: Sequence[str], env: Mapping[st
         module = import_module(f"primus_core.cli.{command}")
         return cast(StartCommand, module.main)([*(mode.options if mode else ()), *words], env, mode)
     if command in PACKAGES:
-        return find_command(command)(words, env)
+        started = cast(StartCommand, find_command(command))
+        return started([*(mode.options if mode else ()), *words], env, mode)
     if command == _SCRIPT or command in _ORDER:
         raise _misplaced(name, command)
-    meant = nearest(command, (*STARTS, *PACKAGES))
-    guess = f"did you mean {meant}?" if meant else f"one of {', '.join(STARTS)}"
+    known = (*STARTS, *PACKAGES)
+    meant = nearest(command, known)
+    guess = f"did you mean {meant}?" if meant else f"one of {', '.join(known)}"
     raise ConfigError(f"`{name}` cannot start {command!r}", remedy=guess)
 
 
 def usage_inside(name: str) -> str:
     """What may stand behind a mode's ``--``."""
-    from primus_core.cli.main import COMMANDS, usage_of  # here: it calls the modes
+    from primus_core.cli.main import COMMANDS, PACKAGES, usage_of  # here: it calls the modes
 
     inner = {mode: COMMANDS[mode] for mode in _ORDER[_ORDER.index(name) + 1 :]}
     modes = f"modes:\n{usage_of(inner)}\n\n" if inner else ""
-    commands = usage_of({command: COMMANDS[command] for command in STARTS})
+    own = {command: COMMANDS[command] for command in STARTS}
+    commands = usage_of({**own, **{command: f"of the package {package}" for command, package in PACKAGES.items()}})
     return (
         f"usage: primus {name} [options] -- COMMAND ...\n\n{modes}commands:\n{commands}\n\n"
         f"`primus {name} -- COMMAND --help` explains a command, `primus {name} --help` the options."

@@ -35,6 +35,8 @@ class Brief(NamedTuple):
     redact: Redactor
     shows_output: bool = False
     """The console shows what this rank prints: the first rank of a user's own program."""
+    apart: bool = False
+    """The ranks do not depend on each other: none ends because another failed."""
     patience: Patience = Patience()
     watch: Rules = Rules()
 
@@ -101,6 +103,7 @@ def _brief(plan: Mapping[str, Any], env: Mapping[str, str]) -> Brief:
         forwards_events=env.get("PRIMUS_CONSOLE") == "events",
         redact=Redactor.of_environment(plan["secrets"], env),
         shows_output=rank == 0 and plan["task"]["kind"] == "script" and not plan["module"],
+        apart=plan["task"]["runner"] == "plain",
         patience=patience_of(settings, plan["task"]["kind"]),
         watch=rules_of(plan),
     )

@@ -188,7 +188,7 @@ class Supervisor:
         elif self._forwarder.killed_late:
             self._router.record("error", f"did not end in time after {ending.told_to_end}, so it was killed")
         write_report(self._brief, self._host, self._state, ending)
-        if ending.exit_code and self._forwarder.told_to_end is None:
+        if ending.exit_code and self._forwarder.told_to_end is None and not self._brief.apart:
             self._mark.set({"rank": self._brief.rank, "host": self._host, "time": ending.ended})
         if ending.exit_code and self._error_file:
             write_torchrun_error(self._error_file, self._brief, self._state, ending)

@@ -18,6 +18,7 @@ from primus_core.plan import Job, Process, RunPlan, Submission
 from primus_launchers import direct
 from primus_launchers.container.mounts import covering, holds
 from primus_launchers.container.request import Request, to_argv
+from primus_launchers.programs import runner_of
 
 CONTRACT = 1
 PROGRAM = "primus_launchers.container"
@@ -81,6 +82,7 @@ def request_of(job: Job, torchrun: Sequence[str]) -> Request:
     return Request(
         image=_image(section),
         run_id=job.run_id,
+        runner=runner_of(job.task),
         torchrun=tuple(torchrun),
         command=job.argv,
         accelerator=job.accelerator,

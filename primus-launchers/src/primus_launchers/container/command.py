@@ -18,7 +18,6 @@ from primus_launchers.container.tables import Needs, on_this_host
 from primus_launchers.container.words import gives, values_of
 
 INSIDE = "primus_launchers.container.inside"
-TORCHRUN = "primus_launchers.torchrun"
 RUN_LABEL = "io.primus.run"
 USER_LABEL = "io.primus.user"
 _HOST = "host"
@@ -161,7 +160,7 @@ class Command:
         module = (request.code,) if request.code else ("-m",)
         start = (request.python, *module)
         rank = (*module, *request.command[1:]) if request.command[:1] == ("-m",) else request.command
-        return (*start, INSIDE, *start, TORCHRUN, *request.torchrun, *rank)
+        return (*start, INSIDE, *start, request.runner, *request.torchrun, *rank)
 
     def _gives(self, *options: str) -> bool:
         return gives(self.request.arguments, *options)

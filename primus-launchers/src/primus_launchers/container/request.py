@@ -20,8 +20,10 @@ class Request:
     run_id: str
     command: tuple[str, ...]
     """The interpreter's arguments for one rank: ``-m MODULE ...``, or a program's own."""
+    runner: str = "primus_launchers.torchrun"
+    """The module that starts the ranks of the node."""
     torchrun: tuple[str, ...] = ()
-    """Options of torchrun."""
+    """Options of torchrun, which every runner takes."""
     accelerator: str = "cpu"
     code: str = ""
     """The file that starts modules of the code that is brought along; empty: the image has Primus installed."""
@@ -56,6 +58,7 @@ WORDS = {
     "--image": "image",
     "--run-id": "run_id",
     "--accelerator": "accelerator",
+    "--runner": "runner",
     "--code": "code",
     "--engine": "engine",
     "--python": "python",
@@ -70,7 +73,7 @@ WORDS = {
     "--gpus": "gpus",
 }
 """Options that have one value."""
-_UNASKED = {"engine": "auto", "python": "python3"}
+_UNASKED = {"engine": "auto", "python": "python3", "runner": "primus_launchers.torchrun"}
 """Values of options that need no words."""
 LISTS = {
     "--inherit": "inherit",

@@ -17,6 +17,7 @@ from primus_core.experiment import Value
 from primus_core.outcome import Finding, Where
 from primus_core.plan import Job, Process, RunPlan, Submission
 from primus_core.planning.slurmflags import step_words, to_words
+from primus_launchers.programs import runner_of
 from primus_launchers.slurm import checks
 from primus_launchers.slurm.batch import batch_submission, with_commands
 
@@ -76,7 +77,7 @@ def _inner(job: Job) -> _Inner:
 
         env = container.wrapper_env(job)
         return _Inner(argv=container.wrapper_argv(job, torchrun), env=env, carries_code=container.carries_code(job))
-    return _Inner(argv=(job.python, "-m", "primus_launchers.torchrun", *torchrun, *job.argv), env=job.env)
+    return _Inner(argv=(job.python, "-m", runner_of(job.task), *torchrun, *job.argv), env=job.env)
 
 
 def _process(job: Job, inner: _Inner) -> Process:
@@ -100,7 +101,7 @@ def _srun_words(job: Job) -> tuple[str, ...]:
     }
     open_ones = {key: value for key, value in quiet.items() if not _is_set(given, key)}
     tasks = (f"--nodes={job.nodes}", f"--ntasks={job.nodes}", "--ntasks-per-node=1")
-    ending = () if _is_set(given, "kill-on-bad-exit") else ("--kill-on-bad-exit=1",)
+    ending = () if _is_set(given, "kill-on-bad-exit") else (f"--kill-on-bad-exit={0 if _apart(job) else 1}",)
     return (*tasks, *given, *to_words(open_ones, "srun"), *ending)
 
 
@@ -132,12 +133,17 @@ def _step_options(job: Job, inner: _Inner) -> tuple[str, ...]:
         "--master-addr": job.options.get("master_addr"),
         "--master-port": job.options.get("master_port"),
     }
-    return tuple(f"{name}={value}" for name, value in given.items() if value not in (None, ""))
+    return (*_apart(job), *(f"{name}={value}" for name, value in given.items() if value not in (None, "")))
+
+
+def _apart(job: Job) -> tuple[str, ...]:
+    """Nothing that happens on one node ends the others."""
+    return ("--apart",) if job.task.runner == "plain" else ()
 
 
 def _node_options(job: Job) -> tuple[str, ...]:
     bound = ("--bound",) if "cpu-bind" in _flags(job) else ()
-    return (f"--nproc={job.task.ranks_per_node}", *bound)
+    return (f"--nproc={job.task.ranks_per_node}", *bound, *_apart(job))
 
 
 def _flags(job: Job) -> dict[str, Value]:

@@ -71,7 +71,7 @@ class Node:
         """
         raise_all(list(checks.problems(self._request, self._place.host)))
         first = self._place.number == 0
-        listening = self._place.listen(int(self._request["port"])) if first else None
+        listening = self._place.listen(int(self._request["port"])) if first or self._args.apart else None
         here = {"address": self._place.address(self._env), "port": listening.getsockname()[1]} if listening else {}
         self._tell("ready", job=self._place.job, hosts=self._place.hosts, **here)
         while order := self._next_order():
@@ -109,7 +109,7 @@ class Node:
         kill(descendants(os.getpid()))
         status = 128 - status if status < 0 else status
         self._tell("ended", status=status)
-        if status and not self._lost and self._deadline is None:
+        if status and not (self._lost or self._args.apart) and self._deadline is None:
             self._wait_for_the_end()
         if self._lost:
             self._cancel()
@@ -204,6 +204,7 @@ def _line(event: Event) -> bytes:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="primus_launchers.slurm.node", allow_abbrev=False)
     parser.add_argument("--nproc", type=int, default=1, help="ranks on each node")
+    parser.add_argument("--apart", action="store_true", help="no node waits for another, or ends with it")
     parser.add_argument("--bound", action="store_true", help="the user chose how tasks are bound to CPUs")
     return parse_before(parser, argv)
 

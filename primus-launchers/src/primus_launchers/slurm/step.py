@@ -35,6 +35,8 @@ from primus_launchers.ssh.wire import line
 
 _OTHERS_SECONDS = 3.0
 """How long other nodes may still say that they fail too, before anything is started."""
+_APART_SECONDS = 20.0
+"""How long nodes that do not depend on each other wait for those that are not there yet."""
 _KILL_SECONDS = 4.0
 _BEAT_TICK = 0.5
 _KEPT = 40
@@ -63,7 +65,10 @@ class Step:
         self._nodes = [NodeState() for _ in range(args.nodes)]
         self._phase = "ready"
         """What the nodes are to say next: ready, met, ended."""
-        self._meeting: Mapping[str, Any] = {}
+        self._known: dict[int, Mapping[str, Any]] = {}
+        """What nodes say that others can come to, by number."""
+        self._began: float | None = None
+        """When the first of them did."""
         self._errors: list[tuple[int, PrimusError]] = []
         """With the number of the node: they are told in its order."""
         self._said: deque[str] = deque(maxlen=_KEPT)
@@ -158,7 +163,7 @@ class Step:
         self._said.append(words)
         if self._phase == "ended" and self._deadline is None and faults.tells_of_loss(words):
             self._lost = True
-            self._end_all(child)
+            self._end_the_others(child)
         if (notice := faults.notice(words)) and not self._asked:
             self._notice(notice)
         self._write(text.rstrip(b"\r") + b"\n")
@@ -166,24 +171,25 @@ class Step:
     def _hear(self, child: Child, number: int, node: NodeState, event: Mapping[str, Any]) -> None:
         node.state, node.host = event["state"], event["host"]
         if node.state == "ready" and "port" in event:
-            self._meeting = event
+            self._known[number] = event
         elif node.state == "refused":
             kind = _ERRORS.get(ExitCode(event["exit_code"]), RunError)
             for told in event["problems"]:
                 self._errors.append(
                     (number, kind(told["what"], where=told["where"], why=told["why"], remedy=told["remedy"]))
                 )
-            self._deadline = self._deadline or time.monotonic() + _OTHERS_SECONDS
+            if not self._args.apart:
+                self._deadline = self._deadline or time.monotonic() + _OTHERS_SECONDS
         elif node.state == "ended":
             node.status = event["status"]
             if node.status:
                 self._failed = self._failed or node.status
-                self._end_all(child)
+                self._end_the_others(child)
 
     def _tick(self, child: Child) -> None:
-        if self._phase == "ready" and self._all("ready"):
+        if self._phase == "ready" and self._enough():
             self._notice(f"job {self._meeting['job']} runs on {self._meeting['hosts']}")
-            self._go_on(child, "met", "meet")
+            self._go_on(child, *(("ended", "start") if self._args.apart else ("met", "meet")))
         elif self._phase == "met" and self._all("met"):
             self._go_on(child, "ended", "start")
         for number in self._signals.take():
@@ -193,6 +199,19 @@ class Step:
 
     def _all(self, state: str) -> bool:
         return all(node.state == state for node in self._nodes)
+
+    def _enough(self) -> bool:
+        """Whether those that are ready go on: all are; apart, the others have refused or were waited for."""
+        if not self._args.apart:
+            return self._all("ready")
+        began = self._began = self._began or (time.monotonic() if self._known else None)
+        late = began is not None and time.monotonic() > began + _APART_SECONDS
+        return bool(self._known) and (late or all(node.state != "silent" for node in self._nodes))
+
+    @property
+    def _meeting(self) -> Mapping[str, Any]:
+        """What the first node that can says of the place where all meet."""
+        return self._known[min(self._known)]
 
     def _go_on(self, child: Child, phase: str, order: str) -> None:
         self._phase = phase
@@ -204,9 +223,16 @@ class Step:
             self._lost_seconds = min(self._lost_seconds, INTERRUPTED_LOST_SECONDS)
         if self._phase == "ended":
             self._send(child, do="signal", number=number, lost_seconds=self._lost_seconds)
+            if self._args.apart and number in _ENDING:  # some nodes may not hear it
+                self._deadline = self._deadline or time.monotonic() + END_SECONDS
         elif number in _ENDING:
             self._asked = self._asked or number
             self._insist(child)  # nothing runs yet
+
+    def _end_the_others(self, child: Child) -> None:
+        """Ranks that wait for each other do so in vain when some have ended."""
+        if not self._args.apart:
+            self._end_all(child)
 
     def _end_all(self, child: Child) -> None:
         if self._deadline is None:
@@ -268,6 +294,7 @@ class Step:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="primus_launchers.slurm.step", allow_abbrev=False)
     parser.add_argument("--nodes", type=int, default=1, help="how many nodes there are")
+    parser.add_argument("--apart", action="store_true", help="no node waits for another, or ends with it")
     parser.add_argument("--inherit", default="", help="names of variables that the nodes get, separated by commas")
     parser.add_argument("--workdir", default="", help="folder that every node has to see")
     parser.add_argument("--submission", default="", help="folder of the launcher's files, in the run directory")

@@ -54,6 +54,7 @@ def _options(job: Job) -> tuple[str, ...]:
     """What is the same on every host."""
     given = {
         "--nproc": job.task.ranks_per_node,
+        "--runner": job.task.runner,
         "--workdir": job.workdir,
         "--submission": job.log_dir,
         "--ssh-config": job.options.get("config"),

@@ -25,7 +25,6 @@ from primus_launchers.ssh import checks, meeting
 from primus_launchers.ssh.inbox import Inbox
 from primus_launchers.ssh.wire import BEATS, KIND
 
-_TORCHRUN = "primus_launchers.torchrun"
 _FIRST_SECONDS = 60.0
 _LOST_GRACE = 5.0
 """For the ranks to say why they end, once nobody listens any more."""
@@ -63,7 +62,7 @@ class Remote:
     def _is_fit(self) -> bool:
         found = list(checks.problems(self._request))
         try:
-            if self._request["node"] == 0:
+            if self._request["node"] == 0 or self._request["runner"] == "plain":
                 self._listening = meeting.listen(self._request["host"], self._request["port"])
         except PrimusError as error:
             found.append(error)
@@ -108,7 +107,7 @@ class Remote:
             "--max-restarts=0",
             *([f"--log-dir={request['log_dir']}/torchrun-{request['node']}"] if request["log_dir"] else []),
         ]
-        argv = (request["python"], "-m", _TORCHRUN, *options, *request["argv"])
+        argv = (request["python"], "-m", f"primus_launchers.{request['runner']}", *options, *request["argv"])
         os.chdir(request["workdir"] or ".")
         self._child = start(Process(argv=argv), {**os.environ, **request["env"]}, shares_output=True)
 

@@ -38,6 +38,8 @@ _END_SECONDS = 12.0
 """From the first failure until what is left is killed."""
 _OTHERS_SECONDS = 3.0
 """How long the other hosts may still say that they fail too, before anything is started."""
+_FIRST_SECONDS = 10.0
+"""How long hosts that do not depend on each other wait for the first one, where the others find each other."""
 _TICK = 0.2
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _OF_SSH = re.compile(
@@ -83,6 +85,7 @@ class Together:
         common = {
             "nodes": len(hosts),
             "nproc": self._args.nproc,
+            "runner": self._args.runner,
             "python": self._args.python,
             "argv": self._args.argv,
             "env": variables(self._env),
@@ -111,6 +114,8 @@ class Together:
     def _done(self) -> bool:
         if self._deadline is not None and time.monotonic() > self._deadline:
             return True
+        if self._apart:
+            return all(one.gone or one.state in ("unstarted", "lost") for one in self._hosts)
         if self._errors and self._phase != "ended":
             return False  # nothing runs: the deadline is near, and others may have something to say
         return all(one.gone for one in self._hosts)
@@ -154,19 +159,40 @@ class Together:
                 )
         elif state == "ended":
             one.status = event["status"]
-            if one.status:
+            if one.status and not self._apart:
                 self._end_all()
 
     def _judge(self) -> None:
         """What follows from what the hosts have said, and from what they have not."""
         for one in self._hosts:
             self._judge_one(one)
+        if self._apart:
+            self._start_ready_ones()
+            return
         if self._errors or self._deadline is not None:
             return
         if self._phase == "ready" and all(one.state == "ready" for one in self._hosts):
             self._go_on("met", "meet")
         elif self._phase == "met" and all(one.state == "met" for one in self._hosts):
             self._go_on("ended", "start")
+
+    @property
+    def _apart(self) -> bool:
+        """The hosts do not depend on each other."""
+        return bool(self._args.runner == "plain")
+
+    def _start_ready_ones(self) -> None:
+        """Each as soon as it is known where the first one is, which is waited for a little."""
+        ready = [one for one in self._hosts if one.ready]
+        first_is_due = self._hosts[0].state == "connecting" and time.monotonic() < self._began + _FIRST_SECONDS
+        if not ready or (first_is_due and not self._hosts[0].ready):
+            return
+        self._phase = "ended"
+        for one in ready:
+            if one.state == "ready":
+                one.state = "started"
+                address = self._args.master_addr or ready[0].ready["address"]
+                one.send(do="start", address=address, port=ready[0].ready["port"])
 
     def _judge_one(self, one: Connection) -> None:
         if one.state in ("refused", "ended", "lost", "unstarted"):
@@ -209,6 +235,8 @@ class Together:
 
     def _fail(self, one: Connection, error: PrimusError) -> None:
         self._errors.append((self._hosts.index(one), error))
+        if self._apart:
+            return
         if self._phase == "ended":
             self._end_all()
         else:
@@ -261,6 +289,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--hosts", required=True, help="[user@]host[:port], separated by commas")
     parser.add_argument("--python", required=True, help="interpreter on the hosts")
     parser.add_argument("--nproc", type=int, default=1, help="ranks on each host")
+    about = "plain: no host waits for another, or ends with it"
+    parser.add_argument("--runner", choices=("torchrun", "plain"), default="torchrun", help=about)
     parser.add_argument("--workdir", default="", help="folder to start in")
     parser.add_argument("--submission", default="", help="folder of the launcher's files, in the run directory")
     parser.add_argument("--ssh-config", help="as ssh -F")
