@@ -103,5 +103,7 @@ class Gathered:
     """Those that answered, in the order of their ranks."""
     measurements: tuple[Measurement, ...] = ()
     """Of groups of nodes, as the coordinator has them."""
+    said: tuple[str, ...] = ()
+    """What the launcher says of nodes that it could not start, or lost."""
     versions: Mapping[str, str] = field(factory=dict)
     schema: int = GATHERED_SCHEMA

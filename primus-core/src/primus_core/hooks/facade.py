@@ -9,7 +9,7 @@ from attrs import field
 
 from primus_core.contract.specs import HostSpec, RankContext, RankSpec
 from primus_core.discovery import Plugins, installed_version, select
-from primus_core.errors import DependencyError
+from primus_core.errors import DependencyError, raise_all
 from primus_core.experiment import Experiment, Module, Value
 from primus_core.hooks.findings import as_finding, in_order
 from primus_core.hooks.registry import Registry
@@ -96,6 +96,16 @@ class HostPlugins:
     def preflight(self, plan: RunPlan, where: Where = Where.SUBMIT) -> tuple[Finding, ...]:
         """What all checks find, errors first; preflight plugins that cannot be used are among the errors."""
         return in_order([*self.unusable, *self._registry.findings(plan, where)])
+
+    def check_strictly(self, plan: RunPlan, where: Where) -> tuple[Finding, ...]:
+        """As `preflight`, for who tells a check that fails from one that finds something.
+
+        Raises:
+            DependencyError: a check fails, or its plugin cannot be used.
+            PrimusError: what a plugin itself tells the user.
+        """
+        raise_all([finding.as_error() for finding in self.unusable])
+        return in_order(self._registry.strict_findings(plan, where))
 
     def preflight_files(self, plan: RunPlan) -> tuple[Finding, ...]:
         """What the checks find that open data and checkpoint files, errors first."""

@@ -109,12 +109,30 @@ class Registry:
         for implementation in self.implementations("preflight_check"):
             info = self.info(implementation)
             try:
-                results = self.call(implementation, "preflight_check", plan=plan, where=where)
-                yield from as_findings(info, results)
+                yield from self._checked(implementation, plan, where)
             except PrimusError as error:
                 yield as_finding(info, error)
             except Exception as error:  # noqa: BLE001 - told to the user as a finding, which stops the run
                 yield as_finding(info, failed(info, "preflight_check", error), cause="runtime")
+
+    def strict_findings(self, plan: RunPlan, where: Where) -> Iterator[Finding]:
+        """As `findings`; a check that itself fails raises.
+
+        Raises:
+            DependencyError: it fails, or returns something else.
+            PrimusError: what the plugin itself tells the user.
+        """
+        for implementation in self.implementations("preflight_check"):
+            try:
+                yield from self._checked(implementation, plan, where)
+            except PrimusError:
+                raise
+            except Exception as error:
+                raise failed(self.info(implementation), "preflight_check", error) from error
+
+    def _checked(self, implementation: HookImpl, plan: RunPlan, where: Where) -> list[Finding]:
+        results = self.call(implementation, "preflight_check", plan=plan, where=where)
+        return as_findings(self.info(implementation), results)
 
     def declared(self, group: Group, name: str) -> object:
         """A constant of the loaded plugin of a group; None where there is no plugin or no such constant."""

@@ -29,6 +29,7 @@ from primus_launchers.container.relay import Signals, lines_of
 from primus_launchers.programs import parse_before, problems_event
 from primus_launchers.slurm import faults
 from primus_launchers.slurm.frames import Joiner, Line
+from primus_launchers.slurm.nodelist import expand
 from primus_launchers.slurm.wire import BEATS, END_SECONDS, GRACE_SECONDS, INTERRUPTED_LOST_SECONDS, KIND, LOST_SECONDS
 from primus_launchers.ssh.checks import digest
 from primus_launchers.ssh.wire import line
@@ -189,6 +190,8 @@ class Step:
     def _tick(self, child: Child) -> None:
         if self._phase == "ready" and self._enough():
             self._notice(f"job {self._meeting['job']} runs on {self._meeting['hosts']}")
+            if self._args.apart and self._events:
+                self._write(encode({"kind": "nodes", "hosts": list(expand(self._meeting["hosts"]))}))
             self._go_on(child, *(("ended", "start") if self._args.apart else ("met", "meet")))
         elif self._phase == "met" and self._all("met"):
             self._go_on(child, "ended", "start")

@@ -65,15 +65,19 @@ def probe_all(looks: Iterable[Look], at_once: int = AT_ONCE) -> tuple[Probe, ...
     waiting = list(enumerate(looks))[::-1]
     running: dict[int, _Running] = {}
     done: dict[int, Probe] = {}
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            number, look = waiting.pop()
-            running[number] = _Running(look)
-        select.select([one.reader for one in running.values()], [], [], min(one.left for one in running.values()))
-        for number, one in list(running.items()):
-            if answer := one.answer():
-                done[number] = answer
-                del running[number]
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                number, look = waiting.pop()
+                running[number] = _Running(look)
+            select.select([one.reader for one in running.values()], [], [], min(one.left for one in running.values()))
+            for number, one in list(running.items()):
+                if answer := one.answer():
+                    done[number] = answer
+                    del running[number]
+    finally:
+        for one in running.values():  # none where nobody interrupts
+            one.end()
     return tuple(done[number] for number in sorted(done))
 
 
@@ -101,7 +105,7 @@ class _Running:
         silent = self._take_what_came()
         if not silent and self.left:
             return None
-        status = self._end(wait=silent and not self._told)
+        status = self.end(wait=silent and not self._told)
         seconds = round(time.monotonic() - self._began, 3)
         return evolve(self._judged(status), seconds=seconds)
 
@@ -114,7 +118,7 @@ class _Running:
             self._told += data
         return False
 
-    def _end(self, *, wait: bool) -> int | None:
+    def end(self, *, wait: bool = False) -> int | None:
         """Kill it and all that it started.
 
         Args:

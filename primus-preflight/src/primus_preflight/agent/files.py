@@ -1,0 +1,55 @@
+"""The files of a preflight, in its run's folder ``preflight``.
+
+``asked.json`` says what was asked for, ``node-N.json`` what a node has seen, ``measurements.json`` what groups of nodes
+have measured; ``node-N.done`` is there when a node has said all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from primus_core.codec import to_json
+from primus_core.files import write_atomic
+from primus_core.plan import RunPlan
+from primus_core.records import frozen
+from primus_preflight.model import GATHERED_SCHEMA, Gathered, Measurement, Node
+
+ASKED, MEASUREMENTS = "asked.json", "measurements.json"
+NODE, DONE = "node-*.json", "node-*.done"
+
+
+@frozen(kw_only=True)
+class Measured:
+    """What is in ``measurements.json``."""
+
+    run_id: str
+    measurements: tuple[Measurement, ...]
+    schema: int = GATHERED_SCHEMA
+
+
+def folder_of(plan: RunPlan) -> Path:
+    return Path(plan.run_dir) / "preflight"
+
+
+def write_asked(folder: Path, asked: Gathered) -> None:
+    """Write what the nodes are asked for; it has no nodes yet."""
+    write_atomic(folder / ASKED, to_json(asked))
+
+
+def write_node(folder: Path, node: Node, *, done: bool = False) -> None:
+    """Write what a node has seen so far.
+
+    Args:
+        done: that is all.
+    """
+    name = f"node-{node.node}"
+    write_atomic(folder / f"{name}.json", to_json(node))
+    if done:
+        (folder / f"{name}.done").touch()
+
+
+def write_measurements(plan: RunPlan, measurements: Sequence[Measurement]) -> None:
+    """Write what groups of nodes have measured so far."""
+    measured = Measured(run_id=plan.run_id, measurements=tuple(measurements))
+    write_atomic(folder_of(plan) / MEASUREMENTS, to_json(measured))

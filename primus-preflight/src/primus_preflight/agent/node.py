@@ -1,0 +1,73 @@
+"""The agent: what one node does in a preflight."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import cast
+
+from attrs import evolve
+
+from primus_core.contract import RankContext
+from primus_core.plan import RunPlan
+from primus_core.planning.accelerators import find_accelerators
+from primus_preflight.agent import plugins
+from primus_preflight.agent.files import folder_of, write_node
+from primus_preflight.agent.looked import Looked
+from primus_preflight.agent.probing import Look, probe_all
+from primus_preflight.model import Node, Probe
+
+GROUPS = ("host", "gpu", "network")
+"""What users ask for; each is a package of `primus_preflight.probes`."""
+
+
+def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
+    """The task of a preflight: look at the node, write it down, and then measure it with the others.
+
+    Nothing that needs another node happens before what this one has seen is on the disk.
+    """
+    folder = folder_of(plan)
+    about = Looked(plan=plan, env=rank.env)
+    node = _named(about, rank.rank)
+    write_node(folder, node)
+    probes = probe_all(_looks(about))
+    node = evolve(node, probes=probes, addresses=_addresses(probes), ended=time.time())
+    write_node(folder, node)
+    if _meets(plan):
+        from primus_preflight.meeting import meet  # here: most looks at a host need none
+
+        node = meet(plan, rank, node, _words(plan, "tests"), lambda seen: write_node(folder, seen))
+    write_node(folder, evolve(node, ended=time.time()), done=True)
+    return {"host": node.host, "probes": len(node.probes), "measurements": len(node.measurements)}
+
+
+def _named(about: Looked, number: int) -> Node:
+    """The node before anything was looked at that might not answer."""
+    found = find_accelerators(about.root)
+    host = about.env.get("SLURMD_NODENAME") or socket.gethostname()
+    return Node(node=number, host=host, accelerator=found.kind, devices=found.count, started=time.time())
+
+
+def _addresses(probes: Sequence[Probe]) -> tuple[str, ...]:
+    """What the look at the network's interfaces has seen, as the fact ``addresses``."""
+    found = (probe.facts["addresses"] for probe in probes if "addresses" in probe.facts)
+    return tuple(str(address) for some in found if isinstance(some, list) for address in some)
+
+
+def _looks(about: Looked) -> Iterator[Look]:
+    for group in _words(about.plan, "groups"):
+        looks = cast("Callable[[Looked], Sequence[Look]]", import_module(f"primus_preflight.probes.{group}").looks)
+        yield from looks(about)
+    yield from plugins.looks(about.plan)
+
+
+def _meets(plan: RunPlan) -> bool:
+    """Whether the nodes have something to do with each other, or to measure."""
+    return bool(_words(plan, "tests")) or (plan.target.nodes > 1 and "network" in _words(plan, "groups"))
+
+
+def _words(plan: RunPlan, name: str) -> tuple[str, ...]:
+    value = plan.task.arguments.get(name)
+    return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -1,0 +1,42 @@
+"""Checks of installed plugins, each a look at the node of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from primus_core import discovery
+from primus_core.discovery import PluginInfo, Plugins
+from primus_core.hooks import load_host
+from primus_core.outcome import Where
+from primus_core.plan import RunPlan
+from primus_preflight.agent.probing import Look, Outcome
+
+_SECONDS = 30.0
+
+
+def looks(plan: RunPlan) -> tuple[Look, ...]:
+    """One for each installed preflight plugin, in the order of their names."""
+    plugins = discovery.scan().of("primus.preflight")
+    return tuple(
+        Look(
+            name=_name(info),
+            group="plugin",
+            take=partial(_check, info, plan),
+            seconds=_SECONDS,
+        )
+        for info in plugins
+    )
+
+
+def _name(info: PluginInfo) -> str:
+    return f"{info.name} of {info.distribution}"
+
+
+def _check(info: PluginInfo, plan: RunPlan) -> Outcome:
+    """What a plugin finds on this node.
+
+    Raises:
+        DependencyError: it cannot be used, or its check fails.
+    """
+    alone = load_host(Plugins((info,)), backend=None, launcher=None, preflight=True)
+    return Outcome(findings=alone.check_strictly(plan, Where.NODE))

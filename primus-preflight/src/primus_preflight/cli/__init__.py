@@ -1,0 +1,1 @@
+"""The commands: `primus preflight` and `primus benchmark`."""

@@ -1,0 +1,110 @@
+"""``primus preflight``: have every node look at itself, and say which of them a run should not use."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from primus_core.cli.launching import in_mode, patched, with_launcher_file
+from primus_core.cli.launchoptions import words_of
+from primus_core.cli.modes import Mode
+from primus_core.cli.output import say
+from primus_core.cli.prepare import Prepared
+from primus_core.cli.run import headline, warn, write_plan
+from primus_core.cli.tasks import Given, prepare_task, tell_or_write
+from primus_core.errors import ConfigError, ExitCode
+from primus_core.experiment import Value
+from primus_core.plan import Mount, RunPlan, Task
+from primus_core.planning.task import task_folder, task_plan, task_workspace
+from primus_preflight.agent.files import folder_of, write_asked
+from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser
+from primus_preflight.cli.outcome import Criteria, conclude
+from primus_preflight.cli.starting import started
+from primus_preflight.gathering import Waiting
+from primus_preflight.model import Gathered
+
+ENTRY = "primus_preflight.agent.node:run"
+
+
+def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
+    """The command; returns its exit code: 0 pass, 1 a probe could not run, 2 wrong arguments, 3 failures found."""
+    if argv[:1] == ["report"]:
+        from primus_preflight.cli import report  # here: a preflight has none of its own
+
+        return report.main(argv[1:], env)
+    made = parser()
+    args = with_launcher_file(in_mode(made.parse_args(argv), mode), env)
+    arguments = arguments_of(args)
+    if args.dry_run or args.output:
+        prepared = _prepare(args, arguments, patched(args, env), starts=False)
+        warn(prepared)
+        modes = args.mode.words if args.mode else ()
+        tell_or_write(prepared, args, before=["primus", *modes, "preflight"], options=words_of(made, args))
+        return ExitCode.OK
+    return _run(args, arguments, env)
+
+
+def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[str, str]) -> int:
+    from primus_core.cli.copying import console_of  # here: a dry run does without what starts processes
+
+    criteria = Criteria.of(args)
+    with console_of(args, env) as console:
+        prepared = _prepare(args, arguments, patched(args, env), starts=True)
+        warn(prepared)
+        plan = prepared.plan
+        say(headline(plan))
+        if prepared.place is None or prepared.place.leads:
+            write_plan(prepared)
+            write_asked(folder_of(plan), _asked(plan, args))
+        meets = bool(arguments["tests"]) or (plan.target.nodes > 1 and "network" in _list(arguments["groups"]))
+        waiting = Waiting(folder_of(plan), limit=limit_of(args, arguments), meets=meets)
+        ended = started(prepared, console, waiting, silent=args.silent)
+        if ended.code is not None:
+            return ended.code
+        return conclude(folder_of(plan), ended, criteria, prepared.env)
+
+
+def _prepare(
+    args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[str, str], *, starts: bool
+) -> Prepared:
+    prepared = prepare_task(args, env, lambda given: _plan(given, arguments), starts=starts)
+    if prepared.place is not None and args.run_id is None:
+        raise ConfigError(
+            "each node is started by hand, and --run-id is not given",
+            why="the nodes write into one folder of that name, and wait for nobody to agree on it",
+            remedy="give the same --run-id on every node: --run-id check-1",
+        )
+    return prepared
+
+
+def _plan(given: Given, arguments: Mapping[str, Value]) -> RunPlan:
+    request = given.request
+    env = {**request.shell, **request.launcher_env, **request.env}
+    workspace = task_workspace(env, request.cwd)
+    return task_plan(
+        "preflight",
+        Task(kind="preflight", entry=ENTRY, arguments=arguments, runner="plain"),
+        folder=task_folder("preflight", "preflight", env, request.cwd),
+        request=request,
+        sections=given.sections,
+        accelerator=given.found.kind,
+        nodes=given.nodes,
+        distributions=given.distributions,
+        mounts=(Mount(path=workspace, writable=True),),
+    )
+
+
+def _asked(plan: RunPlan, args: argparse.Namespace) -> Gathered:
+    hosts = plan.job.options.get("hosts")
+    return Gathered(
+        run_id=plan.run_id,
+        expected_nodes=plan.target.nodes,
+        hosts=tuple(map(str, hosts)) if isinstance(hosts, list) else (),
+        groups=asked_groups(args),
+        tests=tuple(map(str, _list(plan.task.arguments["tests"]))),
+        versions=plan.distributions,
+    )
+
+
+def _list(value: Value) -> list[Value]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,123 @@
+"""The gatherer's side: which nodes have answered, how long it is worth to wait, and all that they have seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from attrs import evolve
+
+from primus_core.codec import from_json
+from primus_core.errors import ConfigError
+from primus_preflight.agent.files import ASKED, DONE, MEASUREMENTS, NODE, Measured
+from primus_preflight.model import Gathered, Measurement, Node
+
+QUIET_SECONDS = 30.0
+"""How long nothing may come any more, once the first node has said all, until the others are given up."""
+_LOOK_SECONDS = 0.5
+
+T = TypeVar("T")
+
+
+class Waiting:
+    """Looks at a preflight's folder, and tells when to wait no longer.
+
+    Args:
+        limit: seconds in all.
+        meets: the nodes have something to do with each other: the first one says all when all have.
+        quiet: see `QUIET_SECONDS`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: float,
+        meets: bool,
+        quiet: float = QUIET_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder, self._meets, self._quiet, self._clock = folder, meets, quiet, clock
+        self._end = clock() + limit
+        self._looked = 0.0
+        self._seen: tuple[int, int] = (0, 0)
+        self._changed = clock()
+        self.over = False
+        """It was enough, whether or not all nodes have said all."""
+
+    def for_all(self, nodes: int) -> None:
+        """Wait until so many nodes have said all, or it is enough."""
+        while not self.enough() and sum(1 for _ in self._folder.glob(DONE)) < nodes:
+            time.sleep(_LOOK_SECONDS)
+
+    def enough(self) -> bool:
+        """Whether nothing more will come, or time is over."""
+        now = self._clock()
+        if not self.over and now - self._looked >= _LOOK_SECONDS:
+            self._looked = now
+            self.over = now > self._end or self._is_quiet(now)
+        return self.over
+
+    def _is_quiet(self, now: float) -> bool:
+        done = {path.stem for path in self._folder.glob(DONE)}
+        seen = sum(1 for _ in self._folder.glob(NODE)), len(done)
+        if seen != self._seen:
+            self._seen, self._changed = seen, now
+        if not done or now - self._changed < self._quiet:
+            return False
+        return not self._meets or "node-0" in done or seen[0] == seen[1]
+
+
+def read(paths: Iterable[Path]) -> Gathered:
+    """All that is in folders and files of preflights.
+
+    A node that is there twice, as in a second preflight of the same nodes, counts as it was seen last.
+
+    Args:
+        paths: folders of preflights or of their runs, or single files of them.
+
+    Raises:
+        ConfigError: a file is none of a preflight, or there is none.
+    """
+    files = [file for path in paths for file in _files(path)]
+    if not files:
+        raise ConfigError("no file of a preflight", remedy="give the folder RUN/preflight, or files of it")
+    asked = [_read(Gathered, file) for file in files if file.name == ASKED]
+    measured = [_read(Measured, file) for file in files if file.name == MEASUREMENTS]
+    nodes = [_read(Node, file) for file in files if file.name not in (ASKED, MEASUREMENTS)]
+    return put_together(asked, nodes, [one for some in measured for one in some.measurements])
+
+
+def put_together(asked: list[Gathered], nodes: list[Node], measurements: list[Measurement]) -> Gathered:
+    """One record, the same in whatever order its parts come."""
+    latest = {node.node: node for node in sorted(nodes, key=lambda one: (one.ended, one.host))}
+    base = max(asked, key=lambda one: one.run_id) if asked else Gathered(run_id="", expected_nodes=len(latest))
+    return evolve(
+        base,
+        nodes=tuple(latest[number] for number in sorted(latest)),
+        measurements=tuple(sorted(measurements, key=_place)),
+    )
+
+
+def _place(one: Measurement) -> tuple[str, int, str, int, tuple[int, ...], tuple[float, ...]]:
+    return one.test, one.size_bytes, one.dtype, one.round, one.nodes, one.values
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    folder = path / "preflight" if (path / "preflight").is_dir() else path
+    if not folder.is_dir():
+        raise ConfigError("there is no such file or folder", where=str(path), remedy="give the folder RUN/preflight")
+    yield from sorted(folder.glob(NODE))
+    yield from (file for name in (ASKED, MEASUREMENTS) if (file := folder / name).is_file())
+
+
+def _read(kind: type[T], path: Path) -> T:
+    try:
+        return from_json(kind, path.read_text(encoding="utf-8"), source=str(path))
+    except OSError as error:
+        raise ConfigError("cannot be read", where=str(path), why=error.strerror or str(error)) from None
