@@ -18,6 +18,7 @@ from primus_core.experiment import Value
 from primus_core.testing.launcher import NASTY
 from tests.e2e.support import environment, wait_until
 from tests.golden import check
+from tests.testbed import containers
 from tests.testbed.containers import Engine
 from tests.testbed.images import Image
 
@@ -43,7 +44,7 @@ class Bed:
         volumes: list[Value] = [self.image.libraries, *(own if isinstance(own, list) else [])]
         asked = {"image": self.image.name, "engine": self.engine.name, **given, "volume": volumes}
         variables = environment(folder, SHOWN_TOKEN=SECRET, **self.engine.env, **env)
-        argv = [sys.executable, PROGRAM, folder, task, str(ranks), json.dumps(asked)]
+        argv = [*self.engine.before, sys.executable, PROGRAM, folder, task, str(ranks), json.dumps(asked)]
         pipe = subprocess.PIPE
         return subprocess.Popen(
             argv, env=variables, cwd=folder, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -160,6 +161,21 @@ def test_files_belong_to_the_user_that_is_asked_for(docker: Engine, plain_image:
     (found,) = results(tmp_path)
     assert found["ids"] == [1234, 1234]
     assert (run / "mine-0").stat().st_uid == 1234
+
+
+def test_a_users_own_engine_needs_no_root(plain_image: Image) -> None:
+    """In rootless podman the ranks are root of their container, and their files the calling user's."""
+    if reason := containers.lacking_rootless():
+        pytest.skip(reason)
+    section: dict[str, Value] = {"ipc": "private", "env": ["SHOWN", "REFUSED", "SEEN"]}
+    with containers.rootless_podman() as user:
+        bed = made(user.engine, plain_image)
+        printed, status = bed.run(user.folder, "look", section, SHOWN="HOME", REFUSED="", SEEN="")
+        assert status == 0, printed
+        (found,) = results(user.folder)
+        assert found["ids"] == [0, 0]
+        assert (user.folder / "exp/runs/r/mine-0").stat().st_uid == user.uid
+        assert bed.gone()
 
 
 def test_a_ranks_failure_is_the_runs(podman: Engine, plain_image: Image, tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ from tests.testbed.images import PREFIX, Image, archive
 
 _SECONDS = 180.0
 _RUNTIMES = ("crun", "runc")
+_NOBODY = 65534
+_AS_NOBODY = (
+    *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),  # for a Python that lies in root's home
+)
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
@@ -35,11 +40,13 @@ class Engine:
     """``podman`` or ``docker``, also the program's name."""
     env: Mapping[str, str]
     """Variables that have a process use this engine and no other; to be added to its own."""
+    before: tuple[str, ...] = ()
+    """Words before each command that is to reach it: they say who calls."""
 
     def run(self, *argv: str | Path, seconds: float = _SECONDS) -> subprocess.CompletedProcess[str]:
         """Run a command of the engine to its end, whatever comes of it."""
         return subprocess.run(
-            [self.name, *map(str, argv)],
+            [*self.before, self.name, *map(str, argv)],
             env={**os.environ, **self.env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -65,7 +72,15 @@ class Engine:
         tar = archive(image)
         try:
             done = subprocess.run(
-                [self.name, "import", "--change", f"ENV PATH=/{PREFIX}/bin:/usr/bin:/bin", "-", image.name],
+                [
+                    *self.before,
+                    self.name,
+                    "import",
+                    "--change",
+                    f"ENV PATH=/{PREFIX}/bin:/usr/bin:/bin",
+                    "-",
+                    image.name,
+                ],
                 env={**os.environ, **self.env},
                 stdin=tar.stdout,
                 capture_output=True,
@@ -80,6 +95,15 @@ class Engine:
         assert done.returncode == 0, f"import of {image.name}: {done.stdout}{done.stderr}"
 
 
+@frozen(kw_only=True)
+class Rootless:
+    """An engine of a user who is not root, and a folder of that user's own."""
+
+    engine: Engine
+    folder: Path
+    uid: int
+
+
 def lacking_podman() -> str:
     """Why there can be no podman; empty where there can."""
     return _lacking("podman", "conmon")
@@ -88,6 +112,14 @@ def lacking_podman() -> str:
 def lacking_docker() -> str:
     """Why there can be no docker daemon; empty where there can."""
     return _lacking("docker", "dockerd", "containerd")
+
+
+def lacking_rootless() -> str:
+    """Why there can be no podman of a user who is not root; empty where there can."""
+    if lacks := _lacking("podman", "conmon", "setpriv", "unshare"):
+        return lacks
+    allowed = subprocess.run([*_AS_NOBODY, "unshare", "--user", "true"], capture_output=True, check=False)
+    return "users may have no namespaces of their own" if allowed.returncode else ""
 
 
 def _lacking(*tools: str) -> str:
@@ -122,6 +154,32 @@ def podman() -> Iterator[Engine]:
         finally:
             engine.run("rm", "--all", "--force", "--time", "0")
             engine.run("rmi", "--all", "--force")
+
+
+@contextlib.contextmanager
+def rootless_podman() -> Iterator[Rootless]:
+    """Podman of the user ``nobody``, whose containers' root is that user."""
+    with _folder("rootless") as folder:
+        settings, own = folder / "home/.config/containers", folder / "own"
+        for made in (settings, own, folder / "run"):
+            made.mkdir(parents=True)
+        (settings / "containers.conf").write_text(
+            f"[containers]\nnetns = 'host'\nlog_driver = 'k8s-file'\n"
+            f"[engine]\nruntime = '{_runtime()}'\ncgroup_manager = 'cgroupfs'\nevents_logger = 'file'\n"
+            "lock_type = 'file'\n"
+        )
+        (settings / "storage.conf").write_text(  # all files are of the one user that there is
+            "[storage]\ndriver = 'overlay'\n[storage.options.overlay]\nignore_chown_errors = 'true'\n"
+        )
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, _NOBODY, _NOBODY)
+        env = {"HOME": f"{folder}/home", "XDG_RUNTIME_DIR": f"{folder}/run", "PATH": _PATH}
+        engine = Engine(name="podman", env=env, before=_AS_NOBODY)
+        try:
+            yield Rootless(engine=engine, folder=own, uid=_NOBODY)
+        finally:
+            engine.run("rm", "--all", "--force", "--time", "0")
+            engine.run("system", "reset", "--force")
 
 
 @contextlib.contextmanager
