@@ -1,0 +1,152 @@
+"""What an agent does in a meeting: finds it, or holds it, and attends it to the end."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from attrs import evolve
+
+from primus_core.codec import from_json
+from primus_core.contract import RankContext
+from primus_core.errors import ConfigError
+from primus_core.nodes.listening import listen
+from primus_core.plan import RunPlan
+from primus_preflight.agent.files import folder_of, write_measurements
+from primus_preflight.meeting.crew import Worker
+from primus_preflight.meeting.holding import Holding
+from primus_preflight.meeting.joining import join, own_machine
+from primus_preflight.meeting.member import Member
+from primus_preflight.meeting.wire import GoneError, Message, Wire
+from primus_preflight.model import Measurement, Node, Probe
+from primus_preflight.performance.options import Options
+from primus_preflight.performance.tokens import Trial
+
+Joined = tuple[Wire, list[Message]]
+STAND_INS = 3
+"""So many nodes after node 0 may hold the meeting in its place."""
+
+
+class Attending:
+    """One node on its way to the meeting and in it.
+
+    Args:
+        workers: of this node.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        rank: RankContext,
+        node: Node,
+        tests: Sequence[Trial],
+        options: Options,
+        workers: Sequence[Worker],
+    ) -> None:
+        self._plan = plan
+        self._node = node
+        self._nodes = rank.world_size
+        self._port = int(rank.env.get("MASTER_PORT", 0))
+        self._first = rank.env.get("MASTER_ADDR", "") if self._nodes > 1 else "127.0.0.1"
+        self._tests = tests
+        self._options = options
+        self._workers = workers
+        self._unreached: list[Measurement] = []
+
+    def attend(self) -> Node:
+        """The node with what it has to say of the meeting: how it went here, and whom it could not reach."""
+        began = time.monotonic()
+        facts, error = {}, ""
+        try:
+            facts["coordinator"] = self._meet()
+        except GoneError as gone:
+            error = str(gone)
+        probe = Probe(
+            name="meeting",
+            group="network",
+            status="error" if error else "ok",
+            seconds=round(time.monotonic() - began, 3),
+            facts=facts,
+            error=error,
+        )
+        return evolve(
+            self._node,
+            probes=(*self._node.probes, probe),
+            measurements=(*self._node.measurements, *self._unreached),
+        )
+
+    def _meet(self) -> int:
+        """Returns which node held the meeting.
+
+        Raises:
+            GoneError: there was none, or it broke off.
+        """
+        with ExitStack() as stack:
+            door = stack.enter_context(socket.create_server(("", 0), backlog=128))
+            host, (wire, said) = self._come(stack, self._hello(door))
+            stack.callback(wire.close)
+            try:
+                Member(wire, door, self._workers).serve(said)
+            except GoneError as gone:
+                self._miss(host, str(gone))
+                raise GoneError(f"the coordinator, node {host}, was lost: {gone}") from None
+        return host
+
+    def _come(self, stack: ExitStack, hello: dict[str, object]) -> tuple[int, Joined]:
+        """Try node 0, then the next ones, up to this node, which then holds the meeting itself."""
+        seconds = self._options.join_seconds
+        for host in range(min(self._node.node, STAND_INS) + 1):
+            if host == self._node.node:
+                return host, self._hold(stack, hello)
+            if address := self._address(host):
+                try:
+                    return host, join(address, self._port, hello, seconds)
+                except GoneError as gone:
+                    self._miss(host, str(gone))
+                    seconds = self._options.join_seconds / 2  # by now it would have come
+        raise GoneError("no coordinator can be reached: " + "; ".join(one.error for one in self._unreached))
+
+    def _hold(self, stack: ExitStack, hello: dict[str, object]) -> Joined:
+        try:
+            listener = listen(self._port)
+        except OSError as error:
+            raise GoneError(f"cannot wait for the other nodes at port {self._port}: {error.strerror}") from None
+        port: int = listener.getsockname()[1]
+        holding = Holding(
+            listener,
+            self._plan.run_id,
+            host=self._node.node,
+            expected=self._nodes,
+            tests=self._tests,
+            options=self._options,
+            write=lambda measurements: write_measurements(self._plan, measurements),
+        )
+        stack.callback(holding.end)
+        return join(self._address(self._node.node) or "127.0.0.1", port, hello, self._options.join_seconds)
+
+    def _hello(self, door: socket.socket) -> dict[str, object]:
+        return {
+            "run": self._plan.run_id,
+            "node": self._node.node,
+            "host": self._node.host,
+            "devices": self._node.devices,
+            "machine": own_machine(),
+            "door": door.getsockname()[1],
+        }
+
+    def _address(self, node: int) -> str:
+        """Node 0's is known; another's is in what it has written, where nodes share the run's folder."""
+        if node == 0:
+            return self._first
+        try:
+            text = (folder_of(self._plan) / f"node-{node}.json").read_text(encoding="utf-8")
+            said = from_json(Node, text)
+        except (OSError, ConfigError):
+            return ""
+        return next(iter(said.addresses), said.host)
+
+    def _miss(self, host: int, how: str) -> None:
+        pair = (self._node.node, host)
+        self._unreached.append(Measurement(test="meeting", nodes=pair, status="timeout", error=how))

@@ -1,0 +1,78 @@
+"""The coordinator's process: it is a child of its node's agent, which attends the meeting like all others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Sequence
+
+from primus_core import linux
+from primus_preflight.meeting.book import Book
+from primus_preflight.meeting.coordinator import coordinate
+from primus_preflight.meeting.room import Room
+from primus_preflight.model import Measurement
+from primus_preflight.performance.options import Options
+from primus_preflight.performance.tokens import Trial
+
+Write = Callable[[Sequence[Measurement]], None]
+
+
+class Holding:
+    """A meeting that is held; it starts at once.
+
+    Args:
+        listener: where the agents come; is owned from now on.
+        expected: how many nodes should come.
+        host: node that holds it.
+        write: keeps the measurements so far.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        run_id: str,
+        *,
+        host: int,
+        expected: int,
+        tests: Sequence[Trial],
+        options: Options,
+        write: Write,
+    ) -> None:
+        self._pid = os.fork()
+        if self._pid == 0:
+            status = 1
+            try:
+                _prepare()
+                _hold(Room(listener, run_id), host, expected, tests, options, write)
+                status = 0
+            except BaseException:  # noqa: BLE001 - the forked process never returns to the code of its parent
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        listener.close()
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+
+def _prepare() -> None:
+    """Die with the agent; have room for a connection to each of many thousand nodes."""
+    linux.die_with_parent(signal.SIGKILL)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _hold(room: Room, host: int, expected: int, tests: Sequence[Trial], options: Options, write: Write) -> None:
+    room.gather(expected, options.join_seconds)
+    coordinate(room, host, expected, tests, options, Book(write))
+    room.close({"do": "end"})

@@ -1,0 +1,180 @@
+"""Where the coordinator hears the agents of all nodes: each is asked, and answers in time or is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import time
+from collections.abc import Mapping
+
+from primus_core.records import frozen
+from primus_preflight.meeting.wire import BEAT_SECONDS, LOST_SECONDS, GoneError, Message, Wire
+
+_POLL_SECONDS = 0.2
+LATE_SECONDS = 5.0
+"""How much longer than its limit an agent that gives signs of life may take to say what became of a test."""
+
+
+@frozen(kw_only=True)
+class Answer:
+    """What an agent says to a question."""
+
+    message: Message
+    asked: float
+    """When the question went, in seconds since the epoch by the clock of this host."""
+    arrived: float
+
+
+class Room:
+    """The coordinator's end of all connections.
+
+    Args:
+        listener: is owned from now on.
+        run_id: agents of other runs are turned away.
+    """
+
+    def __init__(self, listener: socket.socket, run_id: str) -> None:
+        listener.setblocking(False)
+        self._listener = listener
+        self._run_id = run_id
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._strangers: dict[int, Wire] = {}
+        self._wires: dict[int, Wire] = {}
+        self._answers: dict[int, tuple[Message, float]] = {}
+        self._question = 0
+        self._beaten = 0.0
+        self.hellos: dict[int, Message] = {}
+        """What each node said of itself when it came, with its ``address``."""
+        self.lost: dict[int, str] = {}
+        """How those were lost that had come."""
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        return tuple(sorted(self._wires))
+
+    def gather(self, expected: int, seconds: float) -> None:
+        """Wait until so many nodes have come, or until the time is over; later ones are turned away."""
+        deadline = time.monotonic() + seconds
+        while len(self._wires) < expected and time.monotonic() < deadline:
+            self._turn(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        for wire in self._strangers.values():
+            self._drop(wire)
+        self._strangers.clear()
+
+    def ask(self, questions: Mapping[int, Message], seconds: float) -> dict[int, Answer]:
+        """Ask nodes at the same time.
+
+        Args:
+            questions: for each node that is asked.
+            seconds: limit for what is asked; agents get `LATE_SECONDS` more to say that it was not kept.
+
+        Returns:
+            The answers of those that gave one. The others are in `lost` and are asked no more.
+        """
+        self._question += 1
+        self._answers = {}
+        asked: dict[int, float] = {}
+        for node, message in questions.items():
+            asked[node] = time.time()
+            self._send(node, {**message, "id": self._question})
+        deadline = time.monotonic() + seconds + LATE_SECONDS
+        while self._awaited(questions) and time.monotonic() < deadline:
+            self._turn(_POLL_SECONDS)
+        for node in self._awaited(questions):
+            self._lose(node, f"no answer within {seconds:g} s, though it gave signs of life")
+        return {
+            node: Answer(message=message, asked=asked[node], arrived=arrived)
+            for node, (message, arrived) in sorted(self._answers.items())
+        }
+
+    def close(self, message: Message) -> None:
+        """Say a last thing to all."""
+        for node in self.present:
+            self._send(node, message)
+        for wire in self._wires.values():
+            self._drop(wire)
+        self._wires.clear()
+        self._selector.close()
+
+    def _awaited(self, questions: Mapping[int, Message]) -> list[int]:
+        return [node for node in questions if node in self._wires and node not in self._answers]
+
+    def _turn(self, seconds: float) -> None:
+        """Take what has arrived, and look who is silent."""
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._listener:
+                self._accept()
+            else:
+                self._hear(key.data)
+        now = time.monotonic()
+        if now - self._beaten > BEAT_SECONDS:
+            self._beaten = now
+            self._look_around(now)
+
+    def _look_around(self, now: float) -> None:
+        for node, wire in list(self._wires.items()):
+            if now - wire.heard > LOST_SECONDS:
+                self._lose(node, f"nothing was heard of it for {LOST_SECONDS:.0f} s")
+            else:
+                self._send(node, {})
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            wire = Wire(connection)
+            self._strangers[wire.fileno()] = wire
+            self._selector.register(wire, selectors.EVENT_READ, wire)
+
+    def _hear(self, wire: Wire) -> None:
+        node = next((node for node, one in self._wires.items() if one is wire), None)
+        try:
+            messages = wire.receive()
+        except GoneError as gone:
+            self._strangers.pop(wire.fileno(), None)
+            if node is None:
+                self._drop(wire)
+            else:
+                self._lose(node, str(gone))
+            return
+        for message in messages:
+            if node is not None:
+                self._take(node, message)
+            elif not self._welcome(wire, message):
+                return
+
+    def _welcome(self, wire: Wire, hello: Message) -> bool:
+        """Whether somebody who has come belongs here."""
+        del self._strangers[wire.fileno()]
+        node = hello.get("node")
+        if hello.get("run") != self._run_id or not isinstance(node, int) or node in self._wires:
+            self._drop(wire)
+            return False
+        self._wires[node] = wire
+        self.hellos[node] = {**hello, "address": wire.peer}
+        self._send(node, {"do": "welcome"})
+        return True
+
+    def _take(self, node: int, message: Message) -> None:
+        """Answers to earlier questions came too late, and are nothing now."""
+        if message.get("id") == self._question:
+            self._answers[node] = (message, time.time())
+
+    def _send(self, node: int, message: Message) -> None:
+        if wire := self._wires.get(node):
+            try:
+                wire.send(message)
+            except GoneError as gone:
+                self._lose(node, str(gone))
+
+    def _lose(self, node: int, how: str) -> None:
+        self.lost[node] = how
+        self._drop(self._wires.pop(node))
+
+    def _drop(self, wire: Wire) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(wire)
+        wire.close()
