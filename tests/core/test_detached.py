@@ -195,6 +195,24 @@ def test_a_plan_whose_run_is_complete_is_not_started_again(plan: RunPlan, capsys
     assert "nothing is left to do" in capsys.readouterr().out
 
 
+def test_a_run_that_could_not_be_started_tells_why(plan: RunPlan, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody watches a job whose node has no such launcher: `primus status` has its words, and its exit code."""
+    start = ["start", str(RunDir(Path(plan.run_dir)).plan), "--handle", "7"]
+    code = main(start)
+    told = capsys.readouterr().err
+    assert code == 2
+    assert told.startswith("error: ")
+    assert main(["status", "r1", "--format", "json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["state"], status["exit_code"]) == ("failed", 2)
+    assert main(["status", "r1"]) == 0
+    assert told.strip() in capsys.readouterr().out
+    report.write(RunDir(Path(plan.run_dir)), RunReport(run_id="r1", exit_code=0, started=1, ended=2, stopped="SIGTERM"))
+    assert main(start) == 2
+    assert main(["report", "r1"]) == 0
+    assert "stopped     by SIGTERM" in capsys.readouterr().out
+
+
 def test_a_plan_that_nobody_has_started(plan: RunPlan, capsys: pytest.CaptureFixture[str]) -> None:
     """It is no run that was lost."""
     assert state("r1", capsys) == "planned"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attrs import evolve
@@ -15,10 +16,10 @@ from primus_core.cli.arguments import Parser
 from primus_core.cli.finding import read_plan
 from primus_core.cli.output import say
 from primus_core.cli.run import experiment_of, headline
-from primus_core.errors import ConfigError, ExitCode
+from primus_core.errors import ConfigError, ErrorGroup, ExitCode, PrimusError
 from primus_core.hooks import load_host
 from primus_core.log.console import topic_line
-from primus_core.outcome import RunReport
+from primus_core.outcome import Problem, RunReport
 from primus_core.plan import RunPlan, Submission
 from primus_core.rundir import RunDir
 from primus_core.submit.console import Console
@@ -34,17 +35,52 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     if done is not None and done.exit_code == ExitCode.OK and not done.stopped:
         say("\n".join([headline(plan), report.screen(done, plan), topic_line("start", "nothing is left to do")]))
         return ExitCode.OK
-    name = args.handle or None  # a job script that is started by hand has none
+    with _reported(rundir):
+        handle, ended = _carried_out(plan, env, name=args.handle or None, starts=args.starts)
+    if handle is not None and ended.stopped:
+        _ask_again(handle, ended)
+    return ended.exit_code
+
+
+def _carried_out(
+    plan: RunPlan, env: Mapping[str, str], *, name: str | None, starts: int
+) -> tuple[Handle | None, RunReport]:
+    """Start the run; a job script that is started by hand has no name for it."""
     submission = _submission(plan, allocated=name is not None)
     say(headline(plan))
-    with experiment_of(plan, env, again=args.starts > 0):
+    with experiment_of(plan, env, again=starts > 0):
+        rundir = RunDir(Path(plan.run_dir))
         handle = _kept_handle(rundir, submission, plan, name) if name is not None else None
         console = Console.on(sys.stdout, env)
         ended = submit.submit(submission, plan, env=env, console=console, again=handle is not None)
         say(report.screen(ended, plan))
-    if handle is not None and ended.stopped:
-        _ask_again(handle, ended)
-    return ended.exit_code
+    return handle, ended
+
+
+@contextmanager
+def _reported(rundir: RunDir) -> Iterator[None]:
+    """Nobody watches a job: what keeps its run from starting is in the run's report too, unless it has one."""
+    since = time.time()
+    try:
+        yield
+    except PrimusError as error:
+        if not rundir.report.exists():
+            with suppress(OSError):
+                report.write(rundir, _unstarted(rundir, error, since))
+        raise
+
+
+def _unstarted(rundir: RunDir, error: PrimusError, since: float) -> RunReport:
+    told = error.errors if isinstance(error, ErrorGroup) else (error,)
+    return RunReport(
+        run_id=rundir.path.name,
+        exit_code=error.exit_code,
+        started=since,
+        ended=time.time(),
+        launcher_problems=tuple(
+            Problem(what=one.what, where=one.where, why=one.why, remedy=one.remedy) for one in told
+        ),
+    )
 
 
 def _parser() -> Parser:

@@ -85,8 +85,9 @@ def _interrupted(report: RunReport, plan: RunPlan) -> list[str]:
 def _told_by_launcher(report: RunReport, plan: RunPlan) -> list[str]:
     """What the launcher knows better than any rank: nothing was started, or a host is gone."""
     lines = problem_lines(report.launcher_problems)
-    rundir = RunDir(Path(plan.run_dir))
-    return [*lines, *(others(report, plan) if report.ranks else []), f"  log: {rundir.submission / 'host-0.log'}"]
+    log = RunDir(Path(plan.run_dir)).submission / "host-0.log"
+    told = others(report, plan) if report.ranks else []
+    return [*lines, *told, *([f"  log: {log}"] if log.exists() else [])]
 
 
 def _no_report(report: RunReport, plan: RunPlan) -> list[str]:
