@@ -57,6 +57,13 @@ def _addresses(probes: Sequence[Probe]) -> tuple[str, ...]:
 
 
 def _looks(about: Looked) -> Iterator[Look]:
+    """All that were asked for, with the limit that was asked for."""
+    seconds = about.plan.task.arguments.get("seconds")
+    for look in _all_looks(about):
+        yield evolve(look, seconds=seconds) if isinstance(seconds, float) else look
+
+
+def _all_looks(about: Looked) -> Iterator[Look]:
     for group in _words(about.plan, "groups"):
         looks = cast("Callable[[Looked], Sequence[Look]]", import_module(f"primus_preflight.probes.{group}").looks)
         yield from looks(about)

@@ -39,6 +39,8 @@ def parser() -> Parser:
     add("--config", metavar="FILE", help="the experiment that is to run: its launcher, its variables, its own checks")
     about = "seconds after which nodes that have not answered are given up"
     add("--timeout", type=float, metavar="S", help=about)
+    about = "limit of each look at a node, instead of its own"
+    add("--probe-seconds", type=float, metavar="S", help=about)
     add_judging_options(made)
     performance.add_options(made)
     add_launch_options(made)
@@ -75,13 +77,15 @@ def arguments_of(args: argparse.Namespace) -> dict[str, Value]:
     Raises:
         ConfigError: an option has no meaning.
     """
-    if args.timeout is not None and args.timeout <= 0:
-        raise ConfigError(f"--timeout {args.timeout:g}", why="it is a number of seconds", remedy="give more than 0")
+    for option, seconds in (("--timeout", args.timeout), ("--probe-seconds", args.probe_seconds)):
+        if seconds is not None and seconds <= 0:
+            raise ConfigError(f"{option} {seconds:g}", why="it is a number of seconds", remedy="give more than 0")
     return {
         "groups": list(asked_groups(args) or ALL_GROUPS),
         "asked": list(asked_groups(args)),
         "tests": list(tests_of(args)),
         "quick": args.quick,
+        "seconds": args.probe_seconds,
         "performance": performance.options_of(args),
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from primus_core.cli.launching import in_mode, patched, with_launcher_file
 from primus_core.cli.launchoptions import words_of
@@ -22,6 +24,9 @@ from primus_preflight.cli.outcome import Criteria, conclude
 from primus_preflight.cli.starting import started
 from primus_preflight.gathering import Waiting
 from primus_preflight.model import Gathered
+
+if TYPE_CHECKING:
+    from primus_core.submit.consoles import Shows  # what starts processes is imported where some are started
 
 ENTRY = "primus_preflight.agent.node:run"
 
@@ -45,10 +50,8 @@ def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) 
 
 
 def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[str, str]) -> int:
-    from primus_core.cli.copying import console_of  # here: a dry run does without what starts processes
-
     criteria = Criteria.of(args)
-    with console_of(args, env) as console:
+    with _console(args, env) as console:
         prepared = _prepare(args, arguments, patched(args, env), starts=True)
         warn(prepared)
         plan = prepared.plan
@@ -62,6 +65,15 @@ def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[
         if ended.code is not None:
             return ended.code
         return conclude(folder_of(plan), ended, criteria, prepared.env)
+
+
+def _console(args: argparse.Namespace, env: Mapping[str, str]) -> AbstractContextManager[Shows | None]:
+    """Where what is said goes, if the user wants it elsewhere or not at all."""
+    if not (args.log_file or args.silent):
+        return nullcontext()
+    from primus_core.cli.copying import console_of  # here: dear, and seldom wanted
+
+    return console_of(args, env)
 
 
 def _prepare(

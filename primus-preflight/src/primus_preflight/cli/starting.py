@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from primus_core.cli.output import say
 from primus_core.cli.prepare import Prepared
@@ -14,9 +14,11 @@ from primus_core.log.events import Event
 from primus_core.nodes.place import Place
 from primus_core.outcome import Problem, RankReport
 from primus_core.records import frozen
-from primus_core.submit.consoles import Shows
 from primus_preflight.agent.alone import run_agent
 from primus_preflight.gathering import Waiting
+
+if TYPE_CHECKING:
+    from primus_core.submit.consoles import Shows  # what starts processes is imported where some are started
 
 _HERE = ("direct", "single")
 _SIGNALLED = 128

@@ -1,0 +1,87 @@
+"""`primus preflight` on one host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.preflight.sick import install, node, preflight, probe, run_folder
+
+CPU_SECONDS = 0.5
+"""That a look at a host may cost on a quiet machine."""
+
+
+def test_a_host_is_looked_at_without_torch_in_half_a_second(tmp_path: Path) -> None:
+    """Where torch cannot be imported, looks at a host cost half a second of CPU at most, and tell facts."""
+    (tmp_path / "torch.py").write_text("raise ImportError('there is no torch here')\n")
+    tries = [preflight(tmp_path / "out", "--host", path=[tmp_path]) for _ in range(3)]
+    assert {one.code for one in tries} <= {0, 3}, tries[0].text
+    seen = node(tmp_path / "out")
+    assert {one.group for one in seen.probes} == {"host", "plugin"}
+    assert {one.status for one in seen.probes} <= {"ok", "unavailable"}
+    assert min(one.cpu_seconds for one in tries) < CPU_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "told"),
+    [
+        ("hangs", "timeout", "no answer within 1 s"),
+        ("crashes", "error", "killed by SIGABRT"),
+        ("tells nothing", "error", "told nothing"),
+        ("raises", "error", "what is this?"),
+    ],
+)
+def test_a_check_that_does_not_answer_is_never_a_pass(tmp_path: Path, how: str, status: str, told: str) -> None:
+    """The node is not judged well, the exit code is 1, and everything else was looked at."""
+    done = preflight(tmp_path / "out", "--host", "--probe-seconds=1", path=[install(tmp_path / "site")], SICK=how)
+    seen = node(tmp_path / "out")
+    assert done.code == 1, done.text
+    assert probe(seen).status == status
+    assert told in probe(seen).error
+    assert {one.status for one in seen.probes if one.group == "host"} <= {"ok", "unavailable", "timeout"}
+    assert "sick" in done.text
+
+
+def test_what_a_third_party_finds_fails_the_node(tmp_path: Path) -> None:
+    """A check of an installed package is asked on the node; its error is told, and the exit code is 3."""
+    done = preflight(tmp_path / "out", "--host", path=[install(tmp_path / "site")], SICK="finds")
+    assert done.code == 3, done.text
+    assert [one.summary for one in probe(node(tmp_path / "out")).findings] == ["a cold"]
+    assert "a cold" in done.text
+    assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text() == f"{node(tmp_path / 'out').host}\n"
+
+
+def test_results_are_judged_again(tmp_path: Path) -> None:
+    """`primus preflight report` gives the verdict of the preflight itself, from its folder or from single files."""
+    first = preflight(tmp_path / "out", "--host", path=[install(tmp_path / "site")], SICK="finds")
+    folder = run_folder(tmp_path / "out")
+    again = preflight(tmp_path / "out", "report", str(folder), "--output", str(tmp_path / "again"))
+    single = preflight(tmp_path / "out", "report", str(folder / "node-0.json"), "--output", str(tmp_path / "single"))
+    assert (first.code, again.code, single.code) == (3, 3, 3), again.text
+    assert (tmp_path / "again/report.json").read_bytes() == (folder / "report.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--tests", "gemmm"), "gemmm"),
+        (("--timeout", "0"), "--timeout 0"),
+        (("--hots",), "did you mean --host?"),
+        (("report", "nowhere"), "nowhere"),
+        (("--limits", "nowhere.yaml"), "nowhere.yaml"),
+        (("--baseline", "nowhere.json"), "nowhere.json"),
+    ],
+)
+def test_wrong_arguments(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    """They end the command with 2 before anything is looked at or written."""
+    done = preflight(tmp_path / "out", *words)
+    assert (done.code, told in done.text) == (2, True), done.text
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_accelerator_that_was_asked_for(tmp_path: Path) -> None:
+    """On a host that has none, --gpu is a failure that says so; without it that is none."""
+    asked = preflight(tmp_path / "asked", "--gpu")
+    assert asked.code == 3, asked.text
+    assert "no accelerator" in asked.text
