@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 _NODES = "sys/class/kfd/kfd/topology/nodes"
@@ -20,6 +21,12 @@ def kfd_accelerators(root: Path) -> list[dict[str, int]]:
     folders = sorted((root / _NODES).glob("[0-9]*"), key=lambda folder: int(folder.name))
     tables = [_properties(folder / "properties") for folder in folders]
     return [table for table in tables if table.get("simd_count", 0) > 0]
+
+
+def pci_address(table: Mapping[str, int]) -> str:
+    """As sysfs writes it, from ``domain`` and ``location_id``: bus, device and function in 8, 5 and 3 bits."""
+    place = table.get("location_id", 0)
+    return f"{table.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7:x}"
 
 
 def _properties(path: Path) -> dict[str, int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from primus_core.kfd import kfd_accelerators
+from primus_core.kfd import kfd_accelerators, pci_address
 
 WISH = "PRIMUS_NUMA"
 """``on:cpu``: the accelerator of the plan comes second; ``auto:cuda``: only where the host has several NUMA nodes."""
@@ -163,13 +163,7 @@ def _cuda_devices(root: Path) -> list[str]:
 
 
 def _rocm_devices(root: Path) -> list[str]:
-    return [_pci(table) for table in kfd_accelerators(root)]
-
-
-def _pci(table: Mapping[str, int]) -> str:
-    """From KFD's ``domain`` and ``location_id``: bus, device and function in 8, 5 and 3 bits."""
-    place = table.get("location_id", 0)
-    return f"{table.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7:x}"
+    return [pci_address(table) for table in kfd_accelerators(root)]
 
 
 def _number(text: str) -> int:
