@@ -51,8 +51,7 @@ unit: $(VENV)/.tested
 
 test-cluster: $(VENV)/.tested
 	tools/system-packages
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow and not cluster" --numprocesses 2 --dist loadfile
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow or cluster" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # figures of this machine; not part of the tests
 benchmarks: $(VENV)/.tested

@@ -19,7 +19,7 @@ SMALL = (
     "accelerator=cpu", "micro_batch_size=1", "global_batch_size=2", "seq_length=64", "eval_interval=null",
     "save_interval=10",
 )  # fmt: skip
-ITERATIONS = 60
+ITERATIONS = 40
 LONG = 300
 """Seconds until a training on a busy machine has come to where a test waits for it."""
 

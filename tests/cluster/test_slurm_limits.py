@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import LONG, User, leaving_nothing, reach
+from tests.cluster.jobs import ITERATIONS, LONG, User, leaving_nothing, reach
 from tests.testbed.slurm import Slurm, lacking
 
 pytestmark = pytest.mark.cluster
@@ -99,7 +99,7 @@ def test_a_chain_of_jobs_that_are_not_queued_again(user: User) -> None:
     reach(user, 3)
     slurm.ask("scancel", "--signal=USR1", f"{chain}_1")
     slurm.wait(lambda: user.status(chain)["state"] == "completed", "both jobs", LONG)
-    assert sorted(user.losses()) == list(range(1, 61))
+    assert sorted(user.losses()) == list(range(1, ITERATIONS + 1))
     first, second = (path.read_text() for path in outputs(user))
     assert re.search(r"requeue +job \d+ is not queued again: it was submitted with --no-requeue", first), first
     assert re.search(r"resume +from", second), second

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import LONG, PROGRAM, SMALL, User, leaving_nothing, reach, unbroken
+from tests.cluster.jobs import ITERATIONS, LONG, PROGRAM, SMALL, User, leaving_nothing, reach, unbroken
 from tests.e2e.support import EXAMPLE
 from tests.testbed.slurm import Slurm, lacking
 
@@ -39,8 +39,9 @@ def test_a_node_that_crashes(fragile: User) -> None:
     """Slurm queues the job again; it goes on from its checkpoint, with the losses of a run that nobody disturbed."""
     user, slurm = fragile, fragile.slurm
     job = user.train("megatron", "--requeue")
-    reach(user, 12)
-    slurm.crash(slurm.job(job)["BatchHost"])
+    first = slurm.wait_state(job, "RUNNING")["BatchHost"]
+    reach(user, 11)
+    slurm.crash(first)
     with unbroken(user, "megatron") as expected:
         slurm.wait_state(job, "PENDING", seconds=LONG)
         assert user.status(job)["state"] == "requeued"
@@ -49,7 +50,7 @@ def test_a_node_that_crashes(fragile: User) -> None:
         assert user.losses() == pytest.approx(expected(), rel=1e-6)
     told = user.primus("status", job).stdout
     assert "status      completed" in told
-    assert "done        iteration 60" in told
+    assert f"done        iteration {ITERATIONS}" in told
     assert "start 1 of the run was cut short" in user.primus("report", job).stdout
     assert re.search(r"resume +from .*iter_0000010", user.printed(job)), user.printed(job)
 
