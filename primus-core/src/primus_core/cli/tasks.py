@@ -83,8 +83,9 @@ def prepare_task(
             distributions=discovery.distributions(plugins),
         )
     )
+    rundir = RunDir(Path(plan.run_dir))
     if place is None or place.leads:
-        refuse_used(RunDir(Path(plan.run_dir)))
+        refuse_used(rundir, own=rundir.plan if place and plan.task.runner == "plain" else None)
     findings = hosts.preflight(plan, Where.SUBMIT)
     if not starts or "output_script" in typed.get(SLURM, {}):
         findings = tuple(as_warning(finding, plan.launcher) for finding in findings)

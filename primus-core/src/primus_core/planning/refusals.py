@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from primus_core.errors import ConfigError, raise_all
 from primus_core.experiment import Experiment, Leaf
@@ -35,13 +36,16 @@ def refuse_secrets(experiment: Experiment, env: Mapping[str, str]) -> None:
     )
 
 
-def refuse_used(rundir: RunDir) -> None:
+def refuse_used(rundir: RunDir, own: Path | None = None) -> None:
     """Stop before a second run mixes its files with those of the first.
 
+    Args:
+        own: where other nodes may have begun to write already, the file that this one alone writes.
+
     Raises:
-        ConfigError: the run directory exists.
+        ConfigError: the run directory, or that file, exists.
     """
-    if rundir.path.exists():
+    if (own or rundir.path).exists():
         raise ConfigError(
             f"the run {rundir.path.name!r} exists",
             where=str(rundir.path),

@@ -37,16 +37,20 @@ def write_asked(folder: Path, asked: Gathered) -> None:
     write_atomic(folder / ASKED, to_json(asked))
 
 
+def node_file(folder: Path, number: int) -> Path:
+    return folder / f"node-{number}.json"
+
+
 def write_node(folder: Path, node: Node, *, done: bool = False) -> None:
     """Write what a node has seen so far.
 
     Args:
         done: that is all.
     """
-    name = f"node-{node.node}"
-    write_atomic(folder / f"{name}.json", to_json(node))
+    path = node_file(folder, node.node)
+    write_atomic(path, to_json(node))
     if done:
-        (folder / f"{name}.done").touch()
+        path.with_suffix(".done").touch()
 
 
 def write_measurements(plan: RunPlan, measurements: Sequence[Measurement]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from primus_core.cli.launching import in_mode, patched, with_launcher_file
@@ -17,8 +18,10 @@ from primus_core.cli.tasks import Given, prepare_task, tell_or_write
 from primus_core.errors import ConfigError, ExitCode
 from primus_core.experiment import Value
 from primus_core.plan import Mount, RunPlan, Task
+from primus_core.planning.refusals import refuse_used
 from primus_core.planning.task import task_folder, task_plan, task_workspace
-from primus_preflight.agent.files import folder_of, write_asked
+from primus_core.rundir import RunDir
+from primus_preflight.agent.files import folder_of, node_file, write_asked
 from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser
 from primus_preflight.cli.outcome import Criteria, conclude
 from primus_preflight.cli.starting import started
@@ -86,6 +89,9 @@ def _prepare(
             why="the nodes write into one folder of that name, and wait for nobody to agree on it",
             remedy="give the same --run-id on every node: --run-id check-1",
         )
+    if prepared.place and not prepared.place.leads:
+        plan = prepared.plan
+        refuse_used(RunDir(Path(plan.run_dir)), own=node_file(folder_of(plan), prepared.place.rank))
     return prepared
 
 
