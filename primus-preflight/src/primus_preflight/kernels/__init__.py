@@ -1,0 +1,1 @@
+"""The rank side of benchmarks: everything here runs in ranks and may import torch."""
