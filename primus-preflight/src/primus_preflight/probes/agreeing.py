@@ -14,7 +14,15 @@ DEVICES_AGREE: Facts = MappingProxyType(
 """On all accelerators of a node."""
 MUST_AGREE: Facts = MappingProxyType(
     {
-        "system": ("kernel", "cpu_model", "sockets", "cpus", "numa_balancing", "transparent_huge_pages", "memory_bytes"),
+        "system": (
+            "kernel",
+            "cpu_model",
+            "sockets",
+            "cpus",
+            "numa_balancing",
+            "transparent_huge_pages",
+            "memory_bytes",
+        ),
         "limits": ("open_files", "locked_memory_bytes"),
         "accelerators": ("kind", "count", "visible", "models", "driver"),
         "rdma": ("active", "rates_gbps", "firmware"),
