@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,18 +62,17 @@ def test_another_primus_of_the_image_is_not_used(podman: Engine, tmp_path: Path)
     assert "primus-core: the plan was made for 0.1.0, this rank has 0.0.9" in refused.stdout + refused.stderr
 
 
-def _train(
-    engine: Engine, image: Image, workspace: Path, *options: str, framework: str = "megatron"
-) -> subprocess.CompletedProcess[str]:
-    """Train the tiny example for two iterations in a container, as a user does."""
-    engine.add(image)
-    asked = [*("--engine", engine.name, "--image", image.name, "--volume", image.libraries), *options]
-    words = ["accelerator=cpu", "train_iters=2", f"workspace={workspace}", "--nproc", "2", "--framework", framework]
-    command = ["train", "pretrain", "--config", "examples/llama-tiny.yaml", *words]
+SHORT = ("accelerator=cpu", "train_iters=2", "--nproc", "2")
+ROOT = Path(__file__).parents[2]
+
+
+def _started(argv: Sequence[str | Path], **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where the repository is, with this Python's programs first on PATH."""
+    path = f"{Path(sys.executable).parent}:{env.pop('PATH')}"
     return subprocess.run(
-        [sys.executable, "-m", "primus_core.cli.main", "container", *asked, "--", *command],
-        env={**os.environ, **engine.env},
-        cwd=Path(__file__).parents[2],
+        argv,
+        env={**os.environ, **env, "PATH": path},
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=1200,
@@ -86,8 +86,12 @@ def _losses(workspace: Path) -> list[float]:
 
 
 def test_megatron_trains_in_an_image_without_primus(docker: Engine, plain_image: Image, tmp_path: Path) -> None:
-    """A container whose image has the library, and neither Primus nor its needs, trains and leaves a checkpoint."""
-    done = _train(docker, plain_image, tmp_path)
+    """`DOCKER_IMAGE=... EXP=... bash run_local_pretrain.sh`: the image has the library, neither Primus nor its needs."""
+    docker.add(plain_image)
+    script = ["bash", "examples/run_local_pretrain.sh", *SHORT, f"workspace={tmp_path}"]
+    options = ["container.engine=docker", f"container.volume={plain_image.libraries}"]
+    asked = {"EXP": "examples/llama-tiny.yaml", "DOCKER_IMAGE": plain_image.name}
+    done = _started([*script, *options], **docker.env, **asked)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(_losses(tmp_path)) == 2
     assert list(tmp_path.rglob("checkpoints/iter_0000002"))
@@ -96,7 +100,11 @@ def test_megatron_trains_in_an_image_without_primus(docker: Engine, plain_image:
 
 def test_torchtitan_trains_with_the_image_s_own_primus(podman: Engine, primus_image: Image, tmp_path: Path) -> None:
     """With --no-mount-code nothing is copied: the Primus of the image carries out the plan."""
-    done = _train(podman, primus_image, tmp_path, "--no-mount-code", framework="torchtitan")
+    podman.add(primus_image)
+    options = ["--engine=podman", "--image", primus_image.name, "--volume", primus_image.libraries, "--no-mount-code"]
+    command = ["train", "pretrain", "--config", "examples/llama-tiny.yaml", "--framework", "torchtitan"]
+    words = ["container", *options, "--", *command, *SHORT, f"workspace={tmp_path}"]
+    done = _started([sys.executable, "-m", "primus_core.cli.main", *words], **podman.env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(_losses(tmp_path)) == 2
     assert not list(tmp_path.rglob("submission/code"))

@@ -93,6 +93,7 @@ def test_a_rank_that_exits_with_3(user: User) -> None:
     told = user.primus("status", job[1]).stdout
     assert f"job         {job[1]} of slurm: FAILED, exit code 3" in told
     assert re.search(r"error: rank 1 failed.*\n(.*\n)*  in:  .*\bon node\d", told), told
+    assert "a plain word of rank 1" in user.primus("logs", job[1]).stdout
 
 
 def test_a_script_that_is_submitted_by_hand(user: User, tmp_path: Path) -> None:
