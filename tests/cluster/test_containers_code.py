@@ -86,7 +86,7 @@ def _losses(workspace: Path) -> list[float]:
 
 
 def test_megatron_trains_in_an_image_without_primus(docker: Engine, plain_image: Image, tmp_path: Path) -> None:
-    """`DOCKER_IMAGE=... EXP=... bash run_local_pretrain.sh`: the image has the library, neither Primus nor its needs."""
+    """`DOCKER_IMAGE=... EXP=... bash run_local_pretrain.sh`; the image has the library, and nothing of Primus."""
     docker.add(plain_image)
     script = ["bash", "examples/run_local_pretrain.sh", *SHORT, f"workspace={tmp_path}"]
     options = ["container.engine=docker", f"container.volume={plain_image.libraries}"]
