@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.codec import from_json
+from primus_preflight.agent.files import Measured
 from tests.cluster.conftest import MakeHosts
 from tests.cluster.several import Nodes
 from tests.e2e.support import environment
@@ -100,3 +102,14 @@ def test_all_nodes_need_the_name_of_the_run(make_hosts: MakeHosts, tmp_path: Pat
     nodes.start("preflight", "--host", only=(0,))
     (said,) = nodes.end()
     assert (said.code, "--run-id" in said.text) == (2, True), said.text
+
+
+def test_nodes_of_a_job_are_measured(slurm: Slurm, folder: Path) -> None:
+    """--quick has each node multiply, and all of them sum up together; the coordinator keeps the figures."""
+    code, text = started(slurm, folder, "--host", "--quick", "--sizes=256K")
+    path = run_folder(folder / "out")
+    measured = from_json(Measured, (path / "measurements.json").read_text(encoding="utf-8")).measurements
+    assert code in (0, 3), text
+    assert {one.nodes for one in measured if one.test == "gemm"} == {(0,), (1,), (2,)}
+    assert (0, 1, 2) in {one.nodes for one in measured if one.test == "inter-allreduce"}
+    assert {one.status for one in measured} == {"ok"}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.support import EXAMPLE
 from tests.preflight.sick import install, node, preflight, probe, run_folder
 
 CPU_SECONDS = 0.5
@@ -67,7 +68,7 @@ def test_results_are_judged_again(tmp_path: Path) -> None:
     [
         (("--tests", "gemmm"), "gemmm"),
         (("--timeout", "0"), "--timeout 0"),
-        (("--hots",), "did you mean --host?"),
+        (("--netwrok",), "did you mean --network?"),
         (("report", "nowhere"), "nowhere"),
         (("--limits", "nowhere.yaml"), "nowhere.yaml"),
         (("--baseline", "nowhere.json"), "nowhere.json"),
@@ -81,7 +82,21 @@ def test_wrong_arguments(tmp_path: Path, words: tuple[str, ...], told: str) -> N
 
 
 def test_an_accelerator_that_was_asked_for(tmp_path: Path) -> None:
-    """On a host that has none, --gpu is a failure that says so; without it that is none."""
+    """On a host that has none, --gpu cannot be done, and says so; nobody misses it who did not ask."""
     asked = preflight(tmp_path / "asked", "--gpu")
-    assert asked.code == 3, asked.text
-    assert "no accelerator" in asked.text
+    unasked = preflight(tmp_path / "unasked")
+    assert (asked.code, "no accelerator" in asked.text) == (1, True), asked.text
+    assert (unasked.code, "no accelerator" in unasked.text) == (0, False), unasked.text
+
+
+def test_the_nodes_of_an_experiment(tmp_path: Path) -> None:
+    """With --config its own checks come first, and what it gives its ranks is what the looks see."""
+    experiment = tmp_path / "exp.yaml"
+    site = install(tmp_path / "site")
+    experiment.write_text(f"extends: {EXAMPLE}\nenv: {{SICK: finds}}\n")
+    done = preflight(tmp_path / "out", "--host", "--config", str(experiment), path=[site])
+    assert done.code == 3, done.text
+    assert [one.summary for one in probe(node(tmp_path / "out")).findings] == ["a cold"]
+    experiment.write_text(f"extends: {EXAMPLE}\nmodules: {{pre_trainer: {{overrides: {{seq_lenght: 64}}}}}}\n")
+    wrong = preflight(tmp_path / "out", "--host", "--config", str(experiment), path=[site])
+    assert (wrong.code, "seq_length" in wrong.text) == (2, True), wrong.text

@@ -96,6 +96,7 @@ def _child(plan: RunPlan, rank: Alone) -> None:
     code = 1
     try:
         os.setpgid(0, 0)
+        os.environ.update(rank.env)  # for programs that looks run, and for plugins
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that it ends what it started
         node.run(plan, rank)
         code = 0

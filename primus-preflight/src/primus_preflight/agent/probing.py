@@ -13,6 +13,7 @@ from typing import Literal, NoReturn
 
 from attrs import asdict, evolve, field
 
+from primus_core.errors import PrimusError
 from primus_core.experiment import Value
 from primus_core.outcome import Finding
 from primus_core.records import frozen
@@ -194,5 +195,7 @@ def _taken(look: Look) -> dict[str, object]:
         return {"status": "ok", "facts": dict(outcome.facts), "findings": findings}
     except Unavailable as missing:
         return {"status": "unavailable", "error": str(missing)}
+    except PrimusError as error:
+        return {"status": "error", "error": ": ".join(filter(None, (error.what, error.why)))}
     except Exception as error:  # noqa: BLE001 - told as the look's result, which is never a pass
         return {"status": "error", "error": f"{type(error).__name__}: {error}"}

@@ -5,33 +5,27 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from primus_core.cli.launching import in_mode, patched, with_launcher_file
 from primus_core.cli.launchoptions import words_of
 from primus_core.cli.modes import Mode
 from primus_core.cli.output import say
-from primus_core.cli.prepare import Prepared
 from primus_core.cli.run import headline, warn, write_plan
-from primus_core.cli.tasks import Given, prepare_task, tell_or_write
-from primus_core.errors import ConfigError, ExitCode
+from primus_core.cli.tasks import tell_or_write
+from primus_core.errors import ExitCode
 from primus_core.experiment import Value
-from primus_core.plan import Mount, RunPlan, Task
-from primus_core.planning.refusals import refuse_used
-from primus_core.planning.task import task_folder, task_plan, task_workspace
-from primus_core.rundir import RunDir
-from primus_preflight.agent.files import folder_of, node_file, write_asked
+from primus_core.plan import RunPlan
+from primus_preflight.agent.files import folder_of, write_asked
 from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser
 from primus_preflight.cli.outcome import Criteria, conclude
+from primus_preflight.cli.planning import prepare
 from primus_preflight.cli.starting import started
 from primus_preflight.gathering import Waiting
 from primus_preflight.model import Gathered
 
 if TYPE_CHECKING:
     from primus_core.submit.consoles import Shows  # what starts processes is imported where some are started
-
-ENTRY = "primus_preflight.agent.node:run"
 
 
 def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
@@ -44,7 +38,7 @@ def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) 
     args = with_launcher_file(in_mode(made.parse_args(argv), mode), env)
     arguments = arguments_of(args)
     if args.dry_run or args.output:
-        prepared = _prepare(args, arguments, patched(args, env), starts=False)
+        prepared = prepare(args, arguments, patched(args, env), starts=False)
         warn(prepared)
         modes = args.mode.words if args.mode else ()
         tell_or_write(prepared, args, before=["primus", *modes, "preflight"], options=words_of(made, args))
@@ -55,7 +49,7 @@ def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) 
 def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[str, str]) -> int:
     criteria = Criteria.of(args)
     with _console(args, env) as console:
-        prepared = _prepare(args, arguments, patched(args, env), starts=True)
+        prepared = prepare(args, arguments, patched(args, env), starts=True)
         warn(prepared)
         plan = prepared.plan
         say(headline(plan))
@@ -77,39 +71,6 @@ def _console(args: argparse.Namespace, env: Mapping[str, str]) -> AbstractContex
     from primus_core.cli.copying import console_of  # here: dear, and seldom wanted
 
     return console_of(args, env)
-
-
-def _prepare(
-    args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[str, str], *, starts: bool
-) -> Prepared:
-    prepared = prepare_task(args, env, lambda given: _plan(given, arguments), starts=starts)
-    if prepared.place is not None and args.run_id is None:
-        raise ConfigError(
-            "each node is started by hand, and --run-id is not given",
-            why="the nodes write into one folder of that name, and wait for nobody to agree on it",
-            remedy="give the same --run-id on every node: --run-id check-1",
-        )
-    if prepared.place and not prepared.place.leads:
-        plan = prepared.plan
-        refuse_used(RunDir(Path(plan.run_dir)), own=node_file(folder_of(plan), prepared.place.rank))
-    return prepared
-
-
-def _plan(given: Given, arguments: Mapping[str, Value]) -> RunPlan:
-    request = given.request
-    env = {**request.shell, **request.launcher_env, **request.env}
-    workspace = task_workspace(env, request.cwd)
-    return task_plan(
-        "preflight",
-        Task(kind="preflight", entry=ENTRY, arguments=arguments, runner="plain"),
-        folder=task_folder("preflight", "preflight", env, request.cwd),
-        request=request,
-        sections=given.sections,
-        accelerator=given.found.kind,
-        nodes=given.nodes,
-        distributions=given.distributions,
-        mounts=(Mount(path=workspace, writable=True),),
-    )
 
 
 def _asked(plan: RunPlan, args: argparse.Namespace) -> Gathered:
