@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from primus_preflight.meeting.room import Answer
 from primus_preflight.meeting.wire import Message
 from primus_preflight.model import Measurement
+
+_LEAST_SECONDS = 1.0
+_SHARE = 20
+"""Writing takes at most one part of so many of the time."""
 
 Write = Callable[[Sequence[Measurement]], None]
 
@@ -28,21 +33,25 @@ class Nodes(Protocol):
 
 
 class Book:
-    """All measurements so far. What is written is never less than what is known.
+    """All measurements so far, kept as often as that costs little: those of a second may be lost with this process.
 
     Args:
-        write: is given all of them, each time that there are more.
+        write: is given all of them.
     """
 
     def __init__(self, write: Write) -> None:
         self._write = write
         self._measurements: list[Measurement] = []
-
-    @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        return tuple(self._measurements)
+        self._next = 0.0
 
     def add(self, *measurements: Measurement) -> None:
         self._measurements += measurements
-        if measurements:
-            self._write(self.measurements)
+        if measurements and time.monotonic() >= self._next:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write now."""
+        began = time.monotonic()
+        self._write(tuple(self._measurements))
+        ended = time.monotonic()
+        self._next = ended + max(_LEAST_SECONDS, _SHARE * (ended - began))

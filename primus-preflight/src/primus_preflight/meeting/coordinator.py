@@ -84,3 +84,4 @@ def coordinate(nodes: Nodes, host: int, expected: int, tests: Sequence[Trial], o
     if tests:
         Running(nodes, options, book).run(tests)
     tell_lost(nodes, book)
+    book.keep()

@@ -55,8 +55,9 @@ class Member:
                         self._do(message)
                 else:
                     self._door.accept()[0].close()
-            self._settle()
-            self._beat()
+            if not self._ended:
+                self._settle()
+                self._beat()
         return self._ended
 
     def _select(self) -> list[Any]:

@@ -92,9 +92,14 @@ class Room:
         }
 
     def close(self, message: Message) -> None:
-        """Say a last thing to all."""
+        """Say a last thing to all, and wait until each has heard it and gone."""
         for node in self.present:
             self._send(node, message)
+        lost = dict(self.lost)
+        deadline = time.monotonic() + LATE_SECONDS
+        while self._wires and time.monotonic() < deadline:
+            self._turn(_POLL_SECONDS)
+        self.lost = lost
         for wire in self._wires.values():
             self._drop(wire)
         self._wires.clear()

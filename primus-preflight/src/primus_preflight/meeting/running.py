@@ -129,9 +129,9 @@ class Running:
         runs: list[GroupRun] = []
 
         def tried(groups: Round) -> Mapping[Group, float]:
-            found = self._perform(run.test, run.size, groups)
+            found = [one for one in self._perform(run.test, run.size, groups) if not one.lost]
             runs.extend(found)
-            return {one.group: one.figure for one in found if not one.lost}
+            return {one.group: one.figure for one in found}
 
         return split(run.group, tried), runs
 
@@ -227,7 +227,8 @@ def _broken(node: int, device: int | None, error: str) -> Measurement:
 
 def _suspects(runs: Sequence[GroupRun]) -> tuple[list[int], set[int]]:
     """Nodes whose best pair is slow or failed, and those that have a good one."""
-    figures = [run.figure for run in runs if run.figure]
+    pairs = [(run.group, run.figure) for run in runs]
+    figures = [figure for _, figure in pairs if figure]
     bar = median(figures) * SLOW if figures else 0.0
-    good = {node for run in runs if run.figure > bar for node in run.group}
-    return sorted({node for run in runs for node in run.group} - good), good
+    good = {node for group, figure in pairs if figure > bar for node in group}
+    return sorted({node for group, _ in pairs for node in group} - good), good

@@ -46,7 +46,7 @@ class Options:
 
 
 _DEFAULTS: Mapping[bool, Options] = {
-    False: Options(sizes=(_MIB, 16 * _MIB)),
+    False: Options(sizes=(_MIB, 8 * _MIB)),
     True: Options(
         sizes=(_MIB, 16 * _MIB, 256 * _MIB),
         warmup=3,

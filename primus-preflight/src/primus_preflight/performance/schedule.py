@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 
 Group = tuple[int, ...]
 """Nodes that a test runs on together; of a transfer the sender first."""
@@ -46,20 +46,16 @@ def turns(nodes: Sequence[int], machines: Mapping[int, str]) -> tuple[Round, ...
 
 def group_rounds(nodes: Sequence[int], sizes: Iterable[int]) -> tuple[Round, ...]:
     """The full group, then for each other size as many groups of neighbours as there are, all at once."""
-    parts = [_parts(nodes, size) for size in sorted(set(sizes), reverse=True) if 1 < size < len(nodes)]
-    return ((tuple(nodes),), *parts)
+    smaller = sorted({size for size in sizes if 1 < size < len(nodes)}, reverse=True)
+    return ((tuple(nodes),), *(_neighbours(nodes, size) for size in smaller))
 
 
-def halves(groups: Iterable[Group]) -> Round:
-    """Both halves of each group of more than two nodes, as one round; a half of one node takes a node from the other.
-
-    That node is then in two groups, which the next round has to hold apart: see `apart`.
-    """
-    found: list[Group] = []
-    for group in groups:
-        middle = len(group) // 2
-        found += [group[:middle] if middle > 1 else group[:2], group[middle:]]
-    return tuple(found)
+def parts(group: Group) -> tuple[Group, ...]:
+    """Both halves of a group of more than two nodes; of three nodes all pairs, which are not for the same round."""
+    if len(group) == 3:
+        return tuple(combinations(group, 2))
+    middle = len(group) // 2
+    return group[:middle], group[middle:]
 
 
 def apart(groups: Iterable[Group]) -> tuple[Round, ...]:
@@ -92,7 +88,7 @@ def _circle(nodes: Sequence[int], number: int) -> Round:
     return tuple(sorted((min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None))
 
 
-def _parts(nodes: Sequence[int], size: int) -> Round:
+def _neighbours(nodes: Sequence[int], size: int) -> Round:
     """Neighbours in groups; what is left over at the end is a smaller group of at least two."""
     starts = range(0, len(nodes), size)
-    return tuple(part for part in (tuple(nodes[start : start + size]) for start in starts) if len(part) > 1)
+    return tuple(group for group in (tuple(nodes[start : start + size]) for start in starts) if len(group) > 1)

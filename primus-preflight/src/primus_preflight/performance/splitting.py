@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from attrs import field
 
 from primus_core.records import frozen
-from primus_preflight.performance.schedule import Group, Round, apart, halves, with_partners
+from primus_preflight.performance.schedule import Group, Round, apart, parts, with_partners
 
 SLOW = 0.75
 """A group below this share of the best group of the same round is split on."""
@@ -40,7 +40,7 @@ def split(group: Group, run: RunRound) -> Split:
     bad = [group]
     while bad:
         last += [one for one in bad if len(one) <= 2]
-        found = _tried(halves(one for one in bad if len(one) > 2), run)
+        found = _tried([part for one in bad if len(one) > 2 for part in parts(one)], run)
         figures.update(found)
         bad = _bad(found)
         good |= {node for one in found if one not in bad for node in one}
@@ -60,7 +60,7 @@ def _judged(last: list[Group], suspects: list[int], pairs: dict[Group, float], f
     return Split(bad=tuple(sorted(named)), unresolved=rest, figures={**figures, **pairs})
 
 
-def _tried(groups: Round, run: RunRound) -> dict[Group, float]:
+def _tried(groups: Iterable[Group], run: RunRound) -> dict[Group, float]:
     found: dict[Group, float] = {}
     for one in apart(groups):
         found.update(run(one))
