@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,9 +86,21 @@ def read(paths: Iterable[Path]) -> Gathered:
     if not files:
         raise ConfigError("no file of a preflight", remedy="give the folder RUN/preflight, or files of it")
     asked = [_read(Gathered, file) for file in files if file.name == ASKED]
-    measured = [_read(Measured, file) for file in files if file.name == MEASUREMENTS]
-    nodes = [_read(Node, file) for file in files if file.name not in (ASKED, MEASUREMENTS)]
-    return put_together(asked, nodes, [one for some in measured for one in some.measurements])
+    measured = [_read(Measured, file) for file in files if fnmatch(file.name, MEASUREMENTS)]
+    nodes = [_read(Node, file) for file in files if file.name != ASKED and not fnmatch(file.name, MEASUREMENTS)]
+    return put_together(asked, nodes, [one for some in _largest(measured) for one in some.measurements])
+
+
+def _largest(measured: Iterable[Measured]) -> Iterable[Measured]:
+    """Of each run the meeting to which most nodes came: one that is cut off holds its own, and misses all others."""
+    best: dict[str, Measured] = {}
+    for one in sorted(measured, key=lambda one: (_missed(one), one.coordinator)):
+        best.setdefault(one.run_id, one)
+    return best.values()
+
+
+def _missed(one: Measured) -> int:
+    return sum(said.test == "meeting" and said.status != "ok" for said in one.measurements)
 
 
 def put_together(asked: list[Gathered], nodes: list[Node], measurements: list[Measurement]) -> Gathered:
@@ -113,7 +126,8 @@ def _files(path: Path) -> Iterator[Path]:
     if not folder.is_dir():
         raise ConfigError("there is no such file or folder", where=str(path), remedy="give the folder RUN/preflight")
     yield from sorted(folder.glob(NODE))
-    yield from (file for name in (ASKED, MEASUREMENTS) if (file := folder / name).is_file())
+    yield from sorted(folder.glob(MEASUREMENTS))
+    yield from folder.glob(ASKED)
 
 
 def _read(kind: type[T], path: Path) -> T:

@@ -1,7 +1,8 @@
 """The files of a preflight, in its run's folder ``preflight``.
 
-``asked.json`` says what was asked for, ``node-N.json`` what a node has seen, ``measurements.json`` what groups of nodes
-have measured; ``node-N.done`` is there when a node has said all.
+``asked.json`` says what was asked for, ``node-N.json`` what a node has seen, ``measurements.json`` what was measured in
+the meeting that node 0 held, ``measurements-N.json`` in that of a node in its place; ``node-N.done`` is there when a
+node has said all.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from primus_core.plan import RunPlan
 from primus_core.records import frozen
 from primus_preflight.model import GATHERED_SCHEMA, Gathered, Measurement, Node
 
-ASKED, MEASUREMENTS = "asked.json", "measurements.json"
-NODE, DONE = "node-*.json", "node-*.done"
+ASKED = "asked.json"
+MEASUREMENTS, NODE, DONE = "measurements*.json", "node-*.json", "node-*.done"
 
 
 @frozen(kw_only=True)
 class Measured:
-    """What is in ``measurements.json``."""
+    """What is in ``measurements.json``: all of one meeting."""
 
     run_id: str
+    coordinator: int = 0
+    """The node that held it."""
     measurements: tuple[Measurement, ...]
     schema: int = GATHERED_SCHEMA
 
@@ -53,7 +56,12 @@ def write_node(folder: Path, node: Node, *, done: bool = False) -> None:
         path.with_suffix(".done").touch()
 
 
-def write_measurements(plan: RunPlan, measurements: Sequence[Measurement]) -> None:
-    """Write what groups of nodes have measured so far."""
-    measured = Measured(run_id=plan.run_id, measurements=tuple(measurements))
-    write_atomic(folder_of(plan) / MEASUREMENTS, to_json(measured))
+def write_measurements(plan: RunPlan, measurements: Sequence[Measurement], coordinator: int = 0) -> None:
+    """Write what groups of nodes have measured so far.
+
+    Args:
+        coordinator: the node that held the meeting; there may be two of them where a network is in parts.
+    """
+    measured = Measured(run_id=plan.run_id, coordinator=coordinator, measurements=tuple(measurements))
+    name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
+    write_atomic(folder_of(plan) / name, to_json(measured))

@@ -121,7 +121,7 @@ class Attending:
             expected=self._nodes,
             tests=self._tests,
             options=self._options,
-            write=lambda measurements: write_measurements(self._plan, measurements),
+            write=lambda measurements: write_measurements(self._plan, measurements, self._node.node),
         )
         stack.callback(holding.end)
         return join(self._address(self._node.node) or "127.0.0.1", port, hello, self._options.join_seconds)
