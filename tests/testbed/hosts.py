@@ -21,7 +21,7 @@ from types import TracebackType
 from primus_core import linux
 
 NETWORK = "10.77.0"
-_TOOLS = ("ip", "unshare", "nsenter", "mount")
+_TOOLS = ("ip", "tc", "unshare", "nsenter", "mount")
 _SECONDS = 60.0
 _FIRST = "while :; do sleep 1000000 & wait $!; done"
 """The first process of a host: a shell that takes the exit status of whatever becomes its child."""
@@ -158,6 +158,27 @@ class Hosts:
     def heal(self, name: str) -> None:
         """Undo `cut`."""
         self._in_switch(f"ip link set {name} up")
+
+    def limit(self, name: str, rate: str) -> None:
+        """Limit what a host sends and what it gets.
+
+        Args:
+            rate: as `tc` writes it: ``400mbit``.
+        """
+        shape = f"root tbf rate {rate} burst 128kb latency 50ms"
+        self.check(name, f"tc qdisc replace dev eth0 {shape}".split())
+        self._in_switch(f"tc qdisc replace dev {name} {shape}")
+
+    def limit_way(self, sender: str, receiver: str, rate: str, others: str) -> None:
+        """Limit what a host sends to one other host, and with another rate what it sends to all others."""
+        for command in (
+            "qdisc replace dev eth0 root handle 1: htb default 10",
+            f"class replace dev eth0 parent 1: classid 1:10 htb rate {others} quantum 60000",
+            f"class replace dev eth0 parent 1: classid 1:20 htb rate {rate} quantum 1500",
+            "filter replace dev eth0 parent 1: protocol ip prio 1 "
+            f"u32 match ip dst {self.address(receiver)}/32 flowid 1:20",
+        ):
+            self.check(sender, ["tc", *command.split()])
 
     def hide(self, name: str, folder: Path) -> None:
         """Give a host a folder of its own in the place of one that all share."""

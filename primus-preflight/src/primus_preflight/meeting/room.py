@@ -32,12 +32,17 @@ class Room:
     Args:
         listener: is owned from now on.
         run_id: agents of other runs are turned away.
+        silence: seconds without a sign of life after which an agent is lost.
+        late: seconds; see `LATE_SECONDS`.
     """
 
-    def __init__(self, listener: socket.socket, run_id: str) -> None:
+    def __init__(
+        self, listener: socket.socket, run_id: str, *, silence: float = LOST_SECONDS, late: float = LATE_SECONDS
+    ) -> None:
         listener.setblocking(False)
         self._listener = listener
         self._run_id = run_id
+        self._silence, self._late = silence, late
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._strangers: dict[int, Wire] = {}
@@ -81,7 +86,7 @@ class Room:
         for node, message in questions.items():
             asked[node] = time.time()
             self._send(node, {**message, "id": self._question})
-        deadline = time.monotonic() + seconds + LATE_SECONDS
+        deadline = time.monotonic() + seconds + self._late
         while self._awaited(questions) and time.monotonic() < deadline:
             self._turn(_POLL_SECONDS)
         for node in self._awaited(questions):
@@ -96,7 +101,7 @@ class Room:
         for node in self.present:
             self._send(node, message)
         lost = dict(self.lost)
-        deadline = time.monotonic() + LATE_SECONDS
+        deadline = time.monotonic() + self._late
         while self._wires and time.monotonic() < deadline:
             self._turn(_POLL_SECONDS)
         self.lost = lost
@@ -116,14 +121,14 @@ class Room:
             else:
                 self._hear(key.data)
         now = time.monotonic()
-        if now - self._beaten > BEAT_SECONDS:
+        if now - self._beaten > min(BEAT_SECONDS, self._silence / 4):
             self._beaten = now
             self._look_around(now)
 
     def _look_around(self, now: float) -> None:
         for node, wire in list(self._wires.items()):
-            if now - wire.heard > LOST_SECONDS:
-                self._lose(node, f"nothing was heard of it for {LOST_SECONDS:.0f} s")
+            if now - wire.heard > self._silence:
+                self._lose(node, f"nothing was heard of it for {self._silence:g} s")
             else:
                 self._send(node, {})
 
@@ -153,7 +158,7 @@ class Room:
 
     def _welcome(self, wire: Wire, hello: Message) -> bool:
         """Whether somebody who has come belongs here."""
-        del self._strangers[wire.fileno()]
+        self._strangers.pop(wire.fileno(), None)
         node = hello.get("node")
         if hello.get("run") != self._run_id or not isinstance(node, int) or node in self._wires:
             self._drop(wire)

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import distributed
 
+from primus_preflight.kernels.timing import repeat
 from primus_preflight.performance.values import bus_bytes
 from primus_preflight.workers.patterns import WORKS
-from primus_preflight.workers.timing import timed
 
 _SHARE = 0.8
 """The group's own limit comes before the agent's: what gives up by itself need not be ended and started again."""
@@ -32,11 +32,12 @@ def communicate(request: Mapping[str, Any], device: torch.device, stage: Callabl
         stage("run")
         for _ in range(request["warmup"]):
             buffers.work()
-        seconds, wrong = [], ""
+        seconds: list[float] = []
+        wrong = ""
         for _ in range(request["iterations"]):
             buffers.fill()
             _meet(device)
-            seconds.append(timed(buffers.work, device))
+            seconds += repeat(buffers.work, device, warmup=0, iterations=1)
             wrong = wrong or buffers.fault()
         _meet(device)
     return {"seconds": seconds, "wrong": wrong, "amount": bus_bytes(request["work"], buffers.size, world)}

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from primus_preflight.workers.timing import timed
+from primus_preflight.kernels.device import DTYPES
+from primus_preflight.kernels.timing import repeat
 
-_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _HEADS = 8
 
 Parts = tuple[Callable[[], object], Callable[[], str], float]
@@ -27,15 +27,13 @@ def compute(request: Mapping[str, Any], device: torch.device, stage: Callable[[s
     torch.manual_seed(0)
     work, fault, amount = _PARTS[request["work"]](request, device)
     stage("run")
-    for _ in range(request["warmup"]):
-        work()
-    seconds = [timed(work, device) for _ in range(request["iterations"])]
+    seconds = repeat(work, device, warmup=request["warmup"], iterations=request["iterations"])
     return {"seconds": seconds, "amount": amount, "wrong": fault()}
 
 
 def _gemm(request: Mapping[str, Any], device: torch.device) -> Parts:
     """Small whole numbers, whose sums of products are exact up to the rounding of the result."""
-    size, dtype = request["gemm_size"], _DTYPES[request["dtype"]]
+    size, dtype = request["gemm_size"], DTYPES[request["dtype"]]
     left, right = (torch.randint(-2, 3, (size, size), device=device).to(dtype) for _ in range(2))
     product = torch.empty((size, size), device=device, dtype=dtype)
 
@@ -64,7 +62,7 @@ def _hbm(request: Mapping[str, Any], device: torch.device) -> Parts:
 def _train_step(request: Mapping[str, Any], device: torch.device) -> Parts:
     """A transformer block, a quarter of the matrices wide: forward, backward, optimizer."""
     width, tokens = max(_HEADS, request["gemm_size"] // 4 // _HEADS * _HEADS), max(16, request["gemm_size"] // 4)
-    dtype = _DTYPES[request["dtype"]]
+    dtype = DTYPES[request["dtype"]]
     block = _Block(width, device, dtype)
     optimizer = torch.optim.SGD(block.weights, lr=1e-3)
     batch = torch.randn(1, tokens, width, device=device).to(dtype)
