@@ -12,7 +12,7 @@ from primus_preflight.agent.probing import probe_all
 from primus_preflight.probes import gpu
 from primus_preflight.probes.gpu import amd, device, nvidia, sysfs
 from primus_preflight.probes.gpu.node import badly_joined
-from primus_preflight.probes.gpu.visible import visible
+from primus_preflight.settings.visibility import visible
 from tests.preflight.nodes import files, node, recorded
 
 XML = recorded("nvidia-smi-l4.xml")

@@ -17,7 +17,7 @@ from primus_core.planning.datafiles import check_data_names, data_task
 from primus_core.planning.job import Request
 from primus_core.planning.launcheroptions import check_sections
 from primus_core.planning.legality import check_layout
-from primus_core.planning.make import make_plan, make_target, only_module, secret_env
+from primus_core.planning.make import known_env, make_plan, make_target, only_module, secret_env
 from primus_core.planning.nodes import layout_asked, nodes_for
 from primus_core.planning.patchorder import check_patches
 from primus_core.planning.portable import typed_params, with_native_spellings
@@ -195,7 +195,8 @@ class _Judge:
         found = [*sections, *(unused_parameters(self.experiment, self.module, translation) if translation else ())]
         if plan:
             found += [*unused_version(self.module, plan.target), *check_layout(plan)]
-            found += self.hosts.preflight(plan, Where.SUBMIT)
+            checked = self.hosts.preflight(plan, Where.SUBMIT, known_env(plan, self.scope.request))
+            found += hooks.as_errors(checked) if plan.preflight == "strict" else checked
         if plan and self.scope.files:
             found += self.hosts.preflight_files(plan)
         return tuple(dict.fromkeys(map(self._strictly, found)))  # a check may answer alike at both places

@@ -17,6 +17,10 @@ Accelerator = Literal["cpu", "cuda", "rocm"]
 TaskKind = Literal["train", "preflight", "benchmark", "data", "checkpoint", "script"]
 
 
+Preflight = Literal["on", "strict", "off"]
+"""What checks of preflight plugins may do: warn and end a run, end it for a warning too, nothing."""
+
+
 @frozen(kw_only=True)
 class Target:
     """What the plan is made for; each rank compares it with what it finds."""
@@ -296,5 +300,6 @@ class RunPlan:
     """Patch ids whose target may differ from every known fingerprint."""
     secrets: tuple[str, ...] = ()
     """Names of environment variables whose values every output must redact."""
+    preflight: Preflight = "on"
     contract: int = 1
     schema: int = PLAN_SCHEMA

@@ -1,8 +1,12 @@
-"""Whether a process finds enough here for a run: open files, shared memory, locked memory. No figure is guessed twice:
-the checks before a run and the looks at a node share them."""
+"""Whether a process finds enough here for a run: open files, shared memory, locked memory.
+
+The checks before a run and the looks at a node share it.
+"""
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +23,15 @@ _FILES = 512
 _SHM_OF_DEVICES = 1 << 30
 """NCCL and RCCL map buffers for each pair of neighbours there, and workers of data loaders pass samples on in it."""
 _SHM_OF_CPUS = 32 << 20
+
+
+_NAMES = {
+    "open_files": resource.RLIMIT_NOFILE,
+    "locked_memory_bytes": resource.RLIMIT_MEMLOCK,
+    "processes": resource.RLIMIT_NPROC,
+    "stack_bytes": resource.RLIMIT_STACK,
+    "core_bytes": resource.RLIMIT_CORE,
+}
 
 
 @frozen(kw_only=True)
@@ -81,3 +94,21 @@ def shortages(facts: Mapping[str, Value], needs: Needs) -> Iterator[Finding]:
             "RDMA devices work in locked memory: NCCL and RCCL fail to register buffers beyond the limit",
             "`ulimit -l unlimited`; in a container `--ulimit memlock=-1`; in Slurm PropagateResourceLimitsExcept.",
         )
+
+
+def own_limits() -> dict[str, Value]:
+    """The soft limits of this process; None: unlimited."""
+    return {name: _limit(resource.getrlimit(which)[0]) for name, which in _NAMES.items()}
+
+
+def shared_memory(root: Path) -> dict[str, Value]:
+    """Bytes of ``/dev/shm`` and those that are free; None where there is none."""
+    try:
+        found = os.statvfs(root / "dev/shm")
+    except OSError:
+        return {"shm_bytes": None, "shm_free_bytes": None}
+    return {"shm_bytes": found.f_blocks * found.f_frsize, "shm_free_bytes": found.f_bavail * found.f_frsize}
+
+
+def _limit(value: int) -> int | None:
+    return None if value == resource.RLIM_INFINITY else value

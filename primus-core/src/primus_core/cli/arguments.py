@@ -136,7 +136,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset-path", action="append", default=[], metavar="DIR", help="look for presets here too")
     parser.add_argument("--run-id", metavar="ID", help="name of the run; default: start time and a random part")
     parser.add_argument("--strict", action="store_true", help="a setting that has no effect is an error")
-    parser.add_argument("--skip-preflight", action="store_true", help="leave out the checks of preflight plugins")
+    checks = parser.add_mutually_exclusive_group()
+    checks.add_argument("--skip-preflight", action="store_true", help="leave out the checks of preflight plugins")
+    checks.add_argument(
+        "--preflight", choices=("on", "strict"), default="on", help="strict: a warning of a check is an error"
+    )
     parser.add_argument(
         "--allow-patch-drift", action="append", default=[], metavar="ID", help="apply this patch to a changed target"
     )

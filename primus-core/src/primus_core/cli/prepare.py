@@ -105,6 +105,7 @@ def _prepared(
     experiment = resolved(_file(args, shell, request), args, {**shell, **request.env}, plugins)
     sections = launcher_sections(args, shell, experiment.launchers)
     request, sections = placed(request, args.mode, sections)
+    request = evolve(request, preflight="off" if args.skip_preflight else args.preflight)
     typed = typed_sections(sections)
     experiment = with_host_paths(with_sections(experiment, sections), _volumes(typed))
     request = evolve(request, hosts=hosts_for(args, typed, request))

@@ -230,6 +230,7 @@ def plan_argv(args: argparse.Namespace, plan: RunPlan) -> list[str]:
         ("--allow-patch-drift", args.allow_patch_drift),
     ):
         argv += [word for value in values for word in (option, value)]
+    argv += ["--preflight", args.preflight] * (args.preflight != "on")
     argv += ["--skip-preflight"] * args.skip_preflight + ["--strict"] * args.strict + ["--debug"] * args.debug
     return [*argv, "--output", plan.job.argv[-1]]
 

@@ -32,6 +32,7 @@ from primus_core.plan import RunPlan
 from primus_core.planning.accelerators import Found
 from primus_core.planning.job import Request
 from primus_core.planning.launcheroptions import typed_sections
+from primus_core.planning.make import known_env
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.secrets import split_secrets
 from primus_core.planning.sections import SLURM, unused_variable
@@ -86,7 +87,7 @@ def prepare_task(
     rundir = RunDir(Path(plan.run_dir))
     if place is None or place.leads:
         refuse_used(rundir, own=rundir.plan if place and plan.task.runner == "plain" else None)
-    findings = hosts.preflight(plan, Where.SUBMIT)
+    findings = hosts.preflight(plan, Where.SUBMIT, known_env(plan, request))
     if not starts or "output_script" in typed.get(SLURM, {}):
         findings = tuple(as_warning(finding, plan.launcher) for finding in findings)
     raise_all([finding.as_error() for finding in findings if finding.severity == "error"])

@@ -85,8 +85,13 @@ class HostSpec:
         """Return what to start for a job. Start nothing, read nothing, write nothing."""
 
     @spec
-    def preflight_check(self, plan: RunPlan, where: Where) -> Sequence[Finding]:
-        """Report what is wrong or doubtful about a plan before anything is started."""
+    def preflight_check(self, plan: RunPlan, where: Where, env: Mapping[str, str]) -> Sequence[Finding]:
+        """Report what is wrong or doubtful about a plan before anything is started.
+
+        Args:
+            env: the environment of the ranks; on a node their own, before the start as far as it is known: in a
+                container and over ssh without what the image and the other host set.
+        """
         raise NotImplementedError
 
 
@@ -98,6 +103,10 @@ class RankSpec:
         """Apply the plan's patches; `primus_core.patching.apply_patches` does it for most back ends."""
 
     @spec
-    def preflight_check(self, plan: RunPlan, where: Where) -> Sequence[Finding]:
-        """Report what only the node can see."""
+    def preflight_check(self, plan: RunPlan, where: Where, env: Mapping[str, str]) -> Sequence[Finding]:
+        """Report what only the node can see.
+
+        Args:
+            env: the rank's own environment.
+        """
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from attrs import field
@@ -21,6 +22,9 @@ from primus_core.records import frozen
 
 if TYPE_CHECKING:
     from primus_core.shape import ModelShape  # its many classes are dear, and a dry run asks for no shape
+
+_UNKNOWN: Mapping[str, str] = MappingProxyType({})
+"""An environment of which nothing is known."""
 
 
 @frozen
@@ -93,11 +97,17 @@ class HostPlugins:
         """What the launcher asks core to start. Starts nothing."""
         return self._registry.only("launch", Submission, job=job)
 
-    def preflight(self, plan: RunPlan, where: Where = Where.SUBMIT) -> tuple[Finding, ...]:
-        """What all checks find, errors first; preflight plugins that cannot be used are among the errors."""
-        return in_order([*self.unusable, *self._registry.findings(plan, where)])
+    def preflight(
+        self, plan: RunPlan, where: Where = Where.SUBMIT, env: Mapping[str, str] = _UNKNOWN
+    ) -> tuple[Finding, ...]:
+        """What all checks find, errors first; preflight plugins that cannot be used are among the errors.
 
-    def check_strictly(self, plan: RunPlan, where: Where) -> tuple[Finding, ...]:
+        Args:
+            env: of the ranks, as far as it is known.
+        """
+        return in_order([*self.unusable, *self._registry.findings(plan, where, env)])
+
+    def check_strictly(self, plan: RunPlan, where: Where, env: Mapping[str, str] = _UNKNOWN) -> tuple[Finding, ...]:
         """As `preflight`, for who tells a check that fails from one that finds something.
 
         Raises:
@@ -105,11 +115,11 @@ class HostPlugins:
             PrimusError: what a plugin itself tells the user.
         """
         raise_all([finding.as_error() for finding in self.unusable])
-        return in_order(self._registry.strict_findings(plan, where))
+        return in_order(self._registry.strict_findings(plan, where, env))
 
     def preflight_files(self, plan: RunPlan) -> tuple[Finding, ...]:
         """What the checks find that open data and checkpoint files, errors first."""
-        return in_order(self._registry.findings(plan, Where.FILES))
+        return in_order(self._registry.findings(plan, Where.FILES, _UNKNOWN))
 
 
 @frozen
@@ -130,9 +140,11 @@ class RankPlugins:
             return PatchReport()
         return self._registry.only("patch_backend", PatchReport, plan=plan, rank=rank)
 
-    def preflight(self, plan: RunPlan, where: Where = Where.NODE) -> tuple[Finding, ...]:
+    def preflight(
+        self, plan: RunPlan, where: Where = Where.NODE, env: Mapping[str, str] = _UNKNOWN
+    ) -> tuple[Finding, ...]:
         """What the back end's own check finds on this node, errors first."""
-        return in_order(self._registry.findings(plan, where))
+        return in_order(self._registry.findings(plan, where, env))
 
 
 def load_host(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from attrs import evolve
 
 from primus_core.discovery import PluginInfo
 from primus_core.errors import ExitCode, PrimusError
@@ -22,6 +24,12 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(
         sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), f.check, f.summary, f.evidence, f.remedy))
     )
+
+
+def as_errors(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings, where a warning shall end a run as an error does."""
+    for finding in findings:
+        yield evolve(finding, severity="error") if finding.severity == "warning" else finding
 
 
 def as_findings(info: PluginInfo, results: object) -> list[Finding]:

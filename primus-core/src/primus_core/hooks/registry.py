@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TypeVar
 
@@ -104,18 +104,18 @@ class Registry:
             raise wrong_result(info, hook, f"a {kind.__name__}", result)
         return result
 
-    def findings(self, plan: RunPlan, where: Where) -> Iterator[Finding]:
+    def findings(self, plan: RunPlan, where: Where, env: Mapping[str, str]) -> Iterator[Finding]:
         """What each plugin's preflight check finds; a check that itself fails is an error found."""
         for implementation in self.implementations("preflight_check"):
             info = self.info(implementation)
             try:
-                yield from self._checked(implementation, plan, where)
+                yield from self._checked(implementation, plan, where, env)
             except PrimusError as error:
                 yield as_finding(info, error)
             except Exception as error:  # noqa: BLE001 - told to the user as a finding, which stops the run
                 yield as_finding(info, failed(info, "preflight_check", error), cause="runtime")
 
-    def strict_findings(self, plan: RunPlan, where: Where) -> Iterator[Finding]:
+    def strict_findings(self, plan: RunPlan, where: Where, env: Mapping[str, str]) -> Iterator[Finding]:
         """As `findings`; a check that itself fails raises.
 
         Raises:
@@ -124,14 +124,14 @@ class Registry:
         """
         for implementation in self.implementations("preflight_check"):
             try:
-                yield from self._checked(implementation, plan, where)
+                yield from self._checked(implementation, plan, where, env)
             except PrimusError:
                 raise
             except Exception as error:
                 raise failed(self.info(implementation), "preflight_check", error) from error
 
-    def _checked(self, implementation: HookImpl, plan: RunPlan, where: Where) -> list[Finding]:
-        results = self.call(implementation, "preflight_check", plan=plan, where=where)
+    def _checked(self, implementation: HookImpl, plan: RunPlan, where: Where, env: Mapping[str, str]) -> list[Finding]:
+        results = self.call(implementation, "preflight_check", plan=plan, where=where, env=env)
         return as_findings(self.info(implementation), results)
 
     def declared(self, group: Group, name: str) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import field
 
 from primus_core.experiment import Value
-from primus_core.plan import Accelerator, Job, Mount, Target, Task
+from primus_core.plan import Accelerator, Job, Mount, Preflight, Target, Task
 from primus_core.planning.sections import CONTAINER, SLURM
 from primus_core.records import frozen
 from primus_core.rundir import RunDir
@@ -37,9 +37,15 @@ class Request:
     numa: str | None = None
     """``on`` or ``off`` of the command line; None: as the section `direct:` says."""
     allowed_drift: tuple[str, ...] = ()
+    preflight: Preflight = "on"
     cwd: str = "."
     hosts: tuple[str, ...] = ()
     """Where the launcher `ssh` starts the ranks; empty for the others."""
+
+    @property
+    def shell_reaches_ranks(self) -> bool:
+        """Whether what the shell has exported is in the ranks' environment."""
+        return not self.in_container and self.launcher != "ssh"
 
     @property
     def in_container(self) -> bool:

@@ -114,9 +114,15 @@ def make_plan(
         launcher=request.launcher,
         distributions=distributions,
         allowed_drift=request.allowed_drift,
+        preflight=request.preflight,
         secrets=secret_names({**request.shell, **_asked(experiment, request)}),
         contract=CONTRACT,
     )
+
+
+def known_env(plan: RunPlan, request: Request) -> dict[str, str]:
+    """The environment of the plan's ranks, as far as it is known before they start."""
+    return {**(request.shell if request.shell_reaches_ranks else {}), **plan.job.env}
 
 
 def secret_env(experiment: Experiment, request: Request) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from primus_core import discovery, hooks
@@ -51,7 +51,7 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     compare(plan, plugins, rank.world_size)
     back_end = hooks.load_rank(plugins, plan.framework)
     rank.phase("preflight")
-    _check(back_end.preflight(plan, Where.NODE), rank)
+    _check((*back_end.preflight(plan, Where.NODE, env), *_of_node(plan, plugins, env)), rank)
     prepare(plan, rank, run_dir)
     report = _patch(plan, rank, back_end)
     _tell(report, rank, emitter)
@@ -65,6 +65,15 @@ def run(plan_path: str, emitter: Emitter, env: MutableMapping[str, str]) -> None
     result = call(plan, rank)
     collectives.end()
     emitter.emit({"kind": "result", "value": result})
+
+
+def _of_node(plan: RunPlan, plugins: discovery.Plugins, env: Mapping[str, str]) -> tuple[Finding, ...]:
+    """What checks of preflight plugins find on this node, for which its first rank asks; not about users' programs."""
+    if plan.experiment is None or plan.preflight == "off" or env.get("LOCAL_RANK") != "0":
+        return ()
+    hosts = hooks.load_host(plugins, backend=None, launcher=None, preflight=True)
+    found = hosts.preflight(plan, Where.NODE, env)
+    return tuple(hooks.as_errors(found)) if plan.preflight == "strict" else found
 
 
 def _observed(plan: RunPlan, run_dir: RunDir, rank: int) -> Collectives:

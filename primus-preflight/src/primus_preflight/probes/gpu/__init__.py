@@ -12,7 +12,7 @@ from primus_core.plan import Accelerator
 from primus_core.planning.accelerators import find_accelerators
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Look, Outcome
-from primus_preflight.probes.gpu.visible import visible
+from primus_preflight.settings.visibility import visible
 
 SECONDS = 30.0
 """Limit of a look: a driver without its persistence mode takes some seconds to wake a device."""

@@ -16,9 +16,9 @@ from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Outcome, Unavailable
 from primus_preflight.probes.found import error, warning
 from primus_preflight.probes.gpu import amd, nvidia
-from primus_preflight.probes.gpu.visible import visible
 from primus_preflight.probes.host.pcie import accelerators_on_bus
 from primus_preflight.probes.reading import name_of_link, number, text
+from primus_preflight.settings.visibility import visible
 
 MOST = 0.75
 """Share of pairs that decides how pairs of a host are joined: one device of eight is in a quarter of them."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import resource
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from primus_core.experiment import Value
 from primus_core.outcome import Finding
@@ -13,15 +10,7 @@ from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Outcome
 from primus_preflight.probes.found import warning
 from primus_preflight.probes.host.cgroups import cgroup_facts
-from primus_preflight.resources import Needs, shortages
-
-_NAMES = {
-    "open_files": resource.RLIMIT_NOFILE,
-    "locked_memory_bytes": resource.RLIMIT_MEMLOCK,
-    "processes": resource.RLIMIT_NPROC,
-    "stack_bytes": resource.RLIMIT_STACK,
-    "core_bytes": resource.RLIMIT_CORE,
-}
+from primus_preflight.resources import Needs, own_limits, shared_memory, shortages
 
 
 def look(about: Looked) -> Outcome:
@@ -29,20 +18,6 @@ def look(about: Looked) -> Outcome:
     facts = {**own_limits(), **shared_memory(about.root), **cgroup_facts(about.root)}
     needs = Needs.of(about.plan, about.root)
     return Outcome(facts=facts, findings=(*shortages(facts, needs), *confined(facts)))
-
-
-def own_limits() -> dict[str, Value]:
-    """The soft limits of this process; None: unlimited."""
-    return {name: _limit(resource.getrlimit(which)[0]) for name, which in _NAMES.items()}
-
-
-def shared_memory(root: Path) -> dict[str, Value]:
-    """Bytes of ``/dev/shm`` and those that are free; None where there is none."""
-    try:
-        found = os.statvfs(root / "dev/shm")
-    except OSError:
-        return {"shm_bytes": None, "shm_free_bytes": None}
-    return {"shm_bytes": found.f_blocks * found.f_frsize, "shm_free_bytes": found.f_bavail * found.f_frsize}
 
 
 def confined(facts: Mapping[str, Value]) -> Iterator[Finding]:
@@ -55,7 +30,3 @@ def confined(facts: Mapping[str, Value]) -> Iterator[Finding]:
             "torch alone starts more: each rank one for every CPU and some for each communicator",
             "Start the container with `--pids-limit=-1`, or raise TasksMax of the service.",
         )
-
-
-def _limit(value: int) -> int | None:
-    return None if value == resource.RLIM_INFINITY else value
