@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.cli.main import main
 from tests.e2e.support import EXAMPLE
 from tests.preflight.sick import install, node, preflight, probe, run_folder
 
-CPU_SECONDS = 0.5
-"""That a look at a host may cost on a quiet machine."""
+CPU_SECONDS = 1.0
+"""Twice what a look at a host may cost on a quiet machine, for a busy one; `benchmarks/startup.py` tells the figure."""
 
 
-def test_a_host_is_looked_at_without_torch_in_half_a_second(tmp_path: Path) -> None:
-    """Where torch cannot be imported, looks at a host cost half a second of CPU at most, and tell facts."""
+def test_a_host_is_looked_at_without_torch(tmp_path: Path) -> None:
+    """Where torch cannot be imported, looks at a host cost little CPU time, and tell facts."""
     (tmp_path / "torch.py").write_text("raise ImportError('there is no torch here')\n")
     tries = [preflight(tmp_path / "out", "--host", path=[tmp_path]) for _ in range(3)]
     assert {one.code for one in tries} <= {0, 3}, tries[0].text
@@ -55,11 +56,10 @@ def test_what_a_third_party_finds_fails_the_node(tmp_path: Path) -> None:
 
 def test_results_are_judged_again(tmp_path: Path) -> None:
     """`primus preflight report` gives the verdict of the preflight itself, from its folder or from single files."""
-    first = preflight(tmp_path / "out", "--host", path=[install(tmp_path / "site")], SICK="finds")
+    assert preflight(tmp_path / "out", "--host", path=[install(tmp_path / "site")], SICK="finds").code == 3
     folder = run_folder(tmp_path / "out")
-    again = preflight(tmp_path / "out", "report", str(folder), "--output", str(tmp_path / "again"))
-    single = preflight(tmp_path / "out", "report", str(folder / "node-0.json"), "--output", str(tmp_path / "single"))
-    assert (first.code, again.code, single.code) == (3, 3, 3), again.text
+    assert main(["preflight", "report", str(folder), "--output", str(tmp_path / "again")]) == 3
+    assert main(["preflight", "report", str(folder / "node-0.json"), "--output", str(tmp_path / "single")]) == 3
     assert (tmp_path / "again/report.json").read_bytes() == (folder / "report.json").read_bytes()
 
 
@@ -74,10 +74,18 @@ def test_results_are_judged_again(tmp_path: Path) -> None:
         (("--baseline", "nowhere.json"), "nowhere.json"),
     ],
 )
-def test_wrong_arguments(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_wrong_arguments(
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """They end the command with 2 before anything is looked at or written."""
-    done = preflight(tmp_path / "out", *words)
-    assert (done.code, told in done.text) == (2, True), done.text
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRIMUS_WORKSPACE", str(tmp_path / "out"))
+    assert main(["preflight", *words]) == 2
+    assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
