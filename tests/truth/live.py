@@ -27,6 +27,9 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         """The operation after which the most lived."""
         self._sizes: dict[int, int] = {}
         self._alive: dict[int, Any] = {}
+        self.lasting = self.beneath = 0
+        """Of what lived at the last restart, the bytes that live still, and those that did at the peak."""
+        self._before: set[int] = set()
         self._watch = watch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -44,19 +47,23 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         if known is None or known() is not storage:
             self._alive[key] = weakref.ref(storage, lambda _: self._gone(key))
             self._sizes[key] = 0
-        self.current += storage.nbytes() - self._sizes[key]
+        grown = storage.nbytes() - self._sizes[key]
+        self.current += grown
+        self.lasting += grown if key in self._before else 0
         self._sizes[key] = storage.nbytes()
 
     def look(self, name: str) -> None:
         """Note the peak after something of this name."""
         if self.current > self.peak:
-            self.peak, self.at = self.current, name
+            self.peak, self.at, self.beneath = self.current, name, self.lasting
         if self._watch:
             self._watch(name, self.current, self.peak)
 
     def restart(self) -> int:
         """Forget the peak so far; the bytes that live now."""
         self.peak, self.at = self.current, ""
+        self.lasting = self.beneath = self.current
+        self._before = set(self._alive)
         return self.current
 
     def largest(self, count: int = 20) -> list[int]:
@@ -64,5 +71,9 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         return sorted(self._sizes.values(), reverse=True)[:count]
 
     def _gone(self, key: int) -> None:
-        self.current -= self._sizes.pop(key, 0)
+        size = self._sizes.pop(key, 0)
+        self.current -= size
+        if key in self._before:
+            self._before.remove(key)
+            self.lasting -= size
         self._alive.pop(key, None)

@@ -176,11 +176,13 @@ class Schedule:
     """Bytes of what one stage sends to the next for a micro batch."""
     keeps_sent: bool = False
     """What was sent stays until its micro batch has run backward."""
-    forward_beside: int = 0
-    """Bytes of earlier sent and received tensors that the library still refers to while a micro batch runs forward,
-    once one has run backward."""
-    backward_beside: int = 0
+    forward_beside: tuple[int, ...] = ()
+    """By pipeline rank, bytes of earlier sent and received tensors that the library still refers to while a micro batch
+    runs forward, once one has run backward; empty: none."""
+    backward_beside: tuple[int, ...] = ()
     """While one runs backward, beside the gradient of its output."""
+    holds_gradient: bool = False
+    """The gradient that the next stage sent stays until its micro batch has run backward."""
     round: int | None = None
     """Micro batches that a chunk runs before the next chunk, with several chunks; None: one for each pipeline rank."""
     buffers: int = 0

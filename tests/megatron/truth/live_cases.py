@@ -185,9 +185,9 @@ CHOSEN = (
     ),
 )
 
-SEED = 7919
-"""Of a second draw: the first (20261202) had shown what was missing. This one showed three cases beyond what is
-allowed (numbers 4, 5 and 7), of which number 5 has been mended since; another seed is needed for a blind check."""
+SEED = 104729
+"""Of a third draw, chosen before any of its cases was looked at: the first two (20261202, 7919) had shown what was
+missing."""
 
 
 def drawn(count: int = 10) -> Iterator[Case]:

@@ -89,10 +89,11 @@ def _rotated(source: Any, *args: Any, **options: Any) -> Any:
 
 @contextlib.contextmanager
 def fused() -> Iterator[None]:
-    """Attention, norms, gated activation and rotary positions in one kernel each."""
+    """Attention, norms, gated activation and rotary positions in one kernel each; batches are copied to the device."""
     from megatron.core.transformer import attention as layer
     from megatron.core.transformer import mlp, multi_latent_attention
 
+    from primus_backend_megatron.rank import step
     from primus_backend_megatron.rank.patches import attention
 
     with (
@@ -102,5 +103,6 @@ def fused() -> Iterator[None]:
         mock.patch.object(layer, "apply_rotary_pos_emb", _rotated),
         mock.patch.object(multi_latent_attention, "apply_rotary_pos_emb", _rotated),
         mock.patch.object(mlp, "weighted_bias_swiglu_impl", _weighted),
+        mock.patch.object(step, "_on_device", torch.clone),
     ):
         yield

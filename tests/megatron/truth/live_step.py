@@ -8,6 +8,7 @@ import logging
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from itertools import count, repeat
 from typing import Any
 
 import torch
@@ -27,7 +28,8 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
             to its optimizer: buffers that stay from then on come to be in it.
 
     Returns:
-        ``static``: bytes that live before the last step; ``peak``: the most during its forward and backward passes;
+        ``static``: bytes that live before the last step and at its peak still; ``peak``: the most during its forward
+        and backward passes;
         ``optimizer``: the most while its optimizer works; ``weights``: of the parameters.
     """
     os.environ.update(RANK=str(case["rank"]), WORLD_SIZE=str(case["world"]), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
@@ -39,7 +41,7 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
         if case["fused"]:
             stack.enter_context(fused())
         with live:
-            return _steps(args, config, live, once=bool(case.get("once")))
+            return _steps(args, config, live, once=bool(case.get("once")), fused=case["fused"])
 
 
 def _arguments(native: Mapping[str, Any]) -> tuple[Namespace, Any]:
@@ -66,21 +68,24 @@ def _rows(args: Namespace) -> int:
     return int(args.micro_batch_size * args.seq_length // shared * args.moe_router_topk)
 
 
-def _batches(args: Namespace) -> Iterator[dict[str, torch.Tensor]]:
+def _batch(args: Namespace) -> dict[str, torch.Tensor]:
     shape = (args.micro_batch_size, args.seq_length)
-    while True:
-        # No name holds a batch here, as none does in a loader without workers.
-        yield {
-            **{name: torch.zeros(shape, dtype=torch.int64) for name in ("tokens", "position_ids", "labels")},
-            "loss_mask": torch.ones(shape),
-        }
+    return {
+        **{name: torch.zeros(shape, dtype=torch.int64) for name in ("tokens", "position_ids", "labels")},
+        "loss_mask": torch.ones(shape),
+    }
+
+
+def _batches(args: Namespace, *, on_host: bool) -> Iterator[dict[str, torch.Tensor]]:
+    """A new one each time; those in the memory of a GPU's host are not counted: it is one, made beforehand."""
+    return repeat(_batch(args)) if on_host else (_batch(args) for _ in count())
 
 
 class _Enough(Exception):
     """The first step has run backward."""
 
 
-def _steps(args: Namespace, config: Any, live: Live, *, once: bool) -> dict[str, Any]:
+def _steps(args: Namespace, config: Any, live: Live, *, once: bool, fused: bool) -> dict[str, Any]:
     from megatron.core.distributed import finalize_model_grads
     from megatron.core.enums import ModelType
     from megatron.core.pipeline_parallel import get_forward_backward_func
@@ -89,6 +94,7 @@ def _steps(args: Namespace, config: Any, live: Live, *, once: bool) -> dict[str,
     from megatron.core.utils import get_model_config
     from megatron.training import initialize, training
 
+    from primus_backend_megatron.rank.data import needs_data
     from primus_backend_megatron.rank.step import forward_step
 
     initialize.initialize_megatron(allow_no_cuda=True)
@@ -105,15 +111,16 @@ def _steps(args: Namespace, config: Any, live: Live, *, once: bool) -> dict[str,
 
     def forward_backward(**options: Any) -> Any:
         gc.collect()
-        found["static"] = live.restart()
+        live.restart()
         result = work(**options)
-        found["peak"], found["at"] = live.peak, live.at
+        found["peak"], found["at"], found["static"] = live.peak, live.at, live.beneath
         if once:
             raise _Enough
         live.restart()
         return result
 
-    chunks = [RerunDataIterator(_batches(args)) for _ in model]
+    virtual = range(len(model)) if len(model) > 1 else [None]
+    chunks = [RerunDataIterator(_batches(args, on_host=fused)) if needs_data(args, one) else None for one in virtual]
     data = chunks if len(model) > 1 else chunks[0]
     with contextlib.suppress(_Enough):
         for _ in range(2):

@@ -30,6 +30,7 @@ class Chunk:
         received: bytes of what the stage before sends, and of its gradient; 0 for the first stage.
         sent: of the gradient that the stage after sends back; 0 for the last stage.
         keeps_sent: what it sends stays until it has run backward.
+        holds_gradient: so does the gradient that is sent back.
         whole: recomputed blocks run again to their end, and their output is held.
         gathers: weights are gathered block by block.
         reduces: gradients are reduced block by block; else they stay until the last micro batch.
@@ -40,6 +41,7 @@ class Chunk:
     received: int = 0
     sent: int = 0
     keeps_sent: bool = False
+    holds_gradient: bool = False
     whole: bool = True
     gathers: bool = False
     reduces: bool = False
@@ -179,6 +181,7 @@ class _Back:
         if arriving:
             held = plus(left, {GRADIENTS: self.gradient})
             self.peak.see(Moment(at=f"{unit.name}: weights are gathered"), held, self.live, arriving, self._constant())
+        holds = self.chunk.holds_gradient and position == len(self.chunk.units) - 1
         setting = Setting(
             source=source,
             gradient=self._gradient(position),
@@ -187,10 +190,12 @@ class _Back:
             lent=self._lent(position),
             whole=self.chunk.whole,
             keeps_all=self.halved,
+            holds_gradient=holds,
         )
         ran = backward(unit.block, unit.name, setting, self.gradient)
         self.peak.see(ran.most, self.live, self._around(position), self._constant())
         self.gradient = ran.output
+        self.live = plus(self.live, {GRADIENTS: self.chunk.sent if holds else 0})
         if self.halved:
             self.live = plus(self.live, ran.left)
             self.left = plus(self.left, ran.left)

@@ -58,7 +58,7 @@ class _Rank:
     """A pipeline rank's chunks, each run once in every way that occurs."""
 
     def __init__(self, shape: ModelShape, stage: int) -> None:
-        self.shape, self.schedule = shape, shape.schedule
+        self.shape, self.schedule, self.stage = shape, shape.schedule, stage
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
         self.forwards = tuple(map(run_forward, self.chunks))
         self.backwards: dict[tuple[int, bool, bool], Backward] = {}
@@ -95,8 +95,9 @@ class _Rank:
 
     def around(self, step: Step) -> Parts:
         """What belongs to no micro batch."""
-        beside = self.schedule.forward_beside if step.kind == "forward" else self.schedule.backward_beside
-        parts = {INPUT: self.schedule.buffers + (beside if step.trained else 0), WORKSPACE: self._workspace()}
+        sizes = self.schedule.forward_beside if step.kind == "forward" else self.schedule.backward_beside
+        beside = sizes[self.stage] if sizes and step.trained else 0
+        parts = {INPUT: self.schedule.buffers + beside, WORKSPACE: self._workspace()}
         for chunk in step.trained:
             parts = plus(parts, self.chunks[chunk].accumulated)
         return plus(parts, {GATHERED: sum(self._gathered())})
@@ -121,6 +122,7 @@ def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
         received=0 if first else boundary,
         sent=0 if last else boundary,
         keeps_sent=shape.schedule.keeps_sent and not last,
+        holds_gradient=shape.schedule.holds_gradient,
         whole=shape.recomputing == "whole",
         gathers=fully and not piped,
         reduces=fully and not piped,

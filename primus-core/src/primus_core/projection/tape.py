@@ -17,7 +17,7 @@ from primus_core.projection.memory import GATHERED, GRADIENTS, INPUT, WEIGHT_GRA
 from primus_core.shape import Block, Operator
 
 _plan = lru_cache(maxsize=256)(plan_of)
-_LENT = " lent"
+_LENT, _HELD = " lent", " held"
 
 
 @frozen(kw_only=True)
@@ -47,6 +47,7 @@ class Setting:
             pass from after it.
         whole: recomputed parts run again to their end, and their output is held.
         keeps_all: nothing that was kept is freed, because the gradients of weights come later.
+        holds_gradient: the gradient of its output stays until it has run backward.
     """
 
     source: int = 0
@@ -56,6 +57,7 @@ class Setting:
     lent: int = 0
     whole: bool = True
     keeps_all: bool = False
+    holds_gradient: bool = False
 
 
 def output_of(block: Block) -> tuple[int, int]:
@@ -128,6 +130,8 @@ class _Backward:
             self.memory.add(kept, self._component(kept), size)
         if plan.output is not None and gradient:
             self._gradient(plan.output.name, f"gradient of {plan.output.name}", gradient)
+            if setting.holds_gradient:
+                self.gradients[_HELD] = self.gradients[plan.output.name]
 
     def run(self) -> Pass:
         self.memory.mark(f"{self.name}, backward")

@@ -44,9 +44,14 @@ def _block(case: Case, kind: str) -> Block:
         buffers=_buffers(tensors, like),
         operators=operators_of(case, kind),
         recomputed=recomputed_of(case, kind),
-        workspace=Work.of(case).gathered() + Work.of(case).positions(),
+        workspace=_workspace(Work.of(case), kind),
         leaves=tied_gradient(Work.of(case)) if kind == HEAD else 0,
     )
+
+
+def _workspace(work: Work, kind: str) -> int:
+    """Tables and buffers that all micro batches share, and at the ends of the model the batches."""
+    return work.gathered() + work.positions() + (work.batches() if kind in (EMBEDDING, HEAD) else 0)
 
 
 def _buffers(tensors: parameters.Tensors, kind: str) -> tuple[Parameter, ...]:

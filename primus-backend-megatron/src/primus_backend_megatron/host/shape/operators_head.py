@@ -11,9 +11,9 @@ from primus_core.shape import Activation, Operator
 
 
 def embedding(work: Work) -> list[Operator]:
-    """Rows of the table, made sequence first."""
-    size = work.stream()
-    tokens = Activation(name="tokens", bytes=2 * work.tokens * INT64, gradient=0)
+    """Rows of the table, made sequence first. Tokens and positions of a batch that is kept anyway are not counted."""
+    size, read = work.stream(), 0 if work.batches() and work.context == 1 else 2 * work.tokens * INT64
+    tokens = Activation(name="tokens", bytes=read, gradient=0)
     return [
         Operator(
             name="word_embeddings",
@@ -37,8 +37,8 @@ def head(work: Work) -> list[Operator]:
     """Final norm, logits and the loss of each token.
 
     The library holds the logits and what the first layer read, which is as large as what the last one made, until the
-    loss is there; where the first layer is recomputed it is kept anyway. The loss keeps the probabilities in
-    fp32, in the place of its copy of the logits; backward they become the gradient.
+    loss is there; where that is recomputed or was received from another stage it is kept anyway. The loss keeps the
+    probabilities in fp32, in the place of its copy of the logits; backward they become the gradient.
     """
     weights = (
         "decoder.final_layernorm.weight",
@@ -75,12 +75,17 @@ def _loss(work: Work) -> list[Operator]:
             name="loss",
             component="loss",
             reads=("logits",),
-            holds=("logits",) if work.case.values["recompute_granularity"] == "full" else ("logits", "input"),
+            holds=("logits",) if _keeps_first(work) else ("logits", "input"),
             makes=(probabilities, targets, Activation(name="loss", bytes=work.tokens * FP32)),
             keeps=("probabilities", "targets"),
             passes=("logits",) if work.element == FP32 else (),
         )
     ]
+
+
+def _keeps_first(work: Work) -> bool:
+    piped = work.case.size("pipeline_model_parallel_size") > 1
+    return piped or work.case.values["recompute_granularity"] == "full"
 
 
 def tied_gradient(work: Work) -> int:

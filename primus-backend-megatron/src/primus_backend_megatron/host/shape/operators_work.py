@@ -95,6 +95,14 @@ class Work:
         width = self.case.size("qk_pos_emb_head_dim", 64) if latent else self.head
         return self.length * self.context * width * FP32
 
+    def batches(self) -> int:
+        """Bytes of the micro batches that a CPU's step has read: Megatron keeps them to be able to repeat the step. On
+        a GPU they are in the memory of its host."""
+        if self.fused or self.case.values["rerun_mode"] == "disabled":
+            return 0
+        count = self.case.size("global_batch_size", self.case.samples_at_once) // self.case.samples_at_once
+        return max(1, count) * self.tokens * self.context * (3 * INT64 + FP32)
+
     def wide(self, features: int) -> int:
         """Bytes of so many features of all tokens."""
         return self.tokens * features * self.element

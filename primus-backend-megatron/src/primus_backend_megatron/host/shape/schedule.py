@@ -9,10 +9,7 @@ from primus_core.shape import Schedule
 
 
 def schedule_of(case: Case) -> Schedule:
-    """Megatron's: one forward, one backward, interleaved where ranks have several chunks.
-
-    It refers to the gradient that it sent last until it sends the next.
-    """
+    """Megatron's: one forward, one backward, interleaved where ranks have several chunks."""
     stages, step = chunks_of(case), case.samples_at_once
     batch = case.size("global_batch_size", step)
     piped = len(stages) > 1
@@ -23,7 +20,28 @@ def schedule_of(case: Case) -> Schedule:
         name=("interleaved_1f1b" if chunks > 1 else "1f1b") if piped else "none",
         micro_batches=max(1, batch // step),
         boundary=boundary,
-        forward_beside=boundary,
-        backward_beside=boundary,
+        forward_beside=tuple(size * boundary for size in _in_forward(len(stages), chunks)) if piped else (),
+        backward_beside=tuple(size * boundary for size in _in_backward(case, len(stages), chunks)) if piped else (),
+        holds_gradient=True,
         round=group or None,
     )
+
+
+def _in_forward(stages: int, chunks: int) -> list[int]:
+    """By stage, the tensors between stages that a forward pass in the steady state finds beside its own input.
+
+    With one chunk the schedule still names the last output, whose graph ends in the received input and its gradient,
+    and the gradient that the next stage sent for it. With several the gradient that was sent last and the one that came
+    for the next backward pass.
+    """
+    if chunks > 1:
+        return [2] * stages
+    return [2 * (stage > 0) + (stage < stages - 1) for stage in range(stages)]
+
+
+def _in_backward(case: Case, stages: int, chunks: int) -> list[int]:
+    """The gradient that was sent last is named until the next is; where stages send while they compute, the input of
+    the next forward pass has come."""
+    if chunks > 1:
+        return [1 + case.on("overlap_p2p_comm")] * stages
+    return [int(stage > 0) for stage in range(stages)]
