@@ -13,11 +13,15 @@ from attrs import evolve
 from primus_core.codec import from_json
 from primus_core.errors import ConfigError
 from primus_preflight.agent.files import ASKED, DONE, MEASUREMENTS, NODE, Measured
+from primus_preflight.judging import Report
+from primus_preflight.merging import merged
 from primus_preflight.model import Gathered, Measurement, Node
 
 QUIET_SECONDS = 30.0
 """How long nothing may come any more, once the first node has said all, until the others are given up."""
 _LOOK_SECONDS = 0.5
+REPORT = "report.json"
+"""Holds all that was gathered, too."""
 
 T = TypeVar("T")
 
@@ -74,10 +78,10 @@ class Waiting:
 def read(paths: Iterable[Path]) -> Gathered:
     """All that is in folders and files of preflights.
 
-    A node that is there twice, as in a second preflight of the same nodes, counts as it was seen last.
+    A host that is there twice, as in a second preflight of the same nodes, counts as it was seen last.
 
     Args:
-        paths: folders of preflights or of their runs, or single files of them.
+        paths: folders of preflights or of their runs, or single files of them, among them report.json.
 
     Raises:
         ConfigError: a file is none of a preflight, or there is none.
@@ -85,6 +89,16 @@ def read(paths: Iterable[Path]) -> Gathered:
     files = [file for path in paths for file in _files(path)]
     if not files:
         raise ConfigError("no file of a preflight", remedy="give the folder RUN/preflight, or files of it")
+    reports = [_read(Report, file).gathered for file in files if file.name == REPORT]
+    folders: dict[Path, list[Path]] = {}
+    for file in files:
+        if file.name != REPORT:
+            folders.setdefault(file.parent, []).append(file)
+    return merged([*reports, *map(_read_folder, folders.values())])
+
+
+def _read_folder(files: list[Path]) -> Gathered:
+    """Files of one preflight."""
     asked = [_read(Gathered, file) for file in files if file.name == ASKED]
     measured = [_read(Measured, file) for file in files if fnmatch(file.name, MEASUREMENTS)]
     nodes = [_read(Node, file) for file in files if file.name != ASKED and not fnmatch(file.name, MEASUREMENTS)]

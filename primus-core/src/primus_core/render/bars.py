@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from attrs import field, frozen
+from attrs import field
 
+from primus_core.records import frozen
 from primus_core.render.charts import COLOURS
 from primus_core.render.tables import one_line
 

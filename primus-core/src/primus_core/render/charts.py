@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from attrs import frozen
+from primus_core.records import frozen
 
 COLOURS = ("#2f7ed8", "#d9730d", "#2f9e63", "#a45ee5", "#e0455a", "#7d8590")
 """Of the series, in their order; each can be told from white and from black paper (contrast 3 and more)."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Literal
 
-from attrs import frozen
+from attrs import field
+
+from primus_core.records import frozen
 
 _GAP = "  "
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|~$&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
 """What would be more than a character in Markdown; within a word, an underscore is none."""
+
+
+Tone = Literal["good", "doubtful", "bad"]
 
 
 @frozen
@@ -30,6 +35,8 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    tones: Mapping[str, Tone] = field(factory=dict)
+    """Of words that have to be seen, where a cell holds nothing else."""
 
 
 def as_text(table: Table) -> str:
@@ -53,7 +60,7 @@ def as_markdown(table: Table) -> str:
 def as_html(table: Table) -> str:
     """A table with a caption and headers of columns and rows, which screen readers tell with each cell."""
     head = "".join(f'<th scope="col"{_class(column)}>{escape(column.name)}</th>' for column in table.columns)
-    rows = "\n".join(_html_row(row, table.columns) for row in table.rows)
+    rows = "\n".join(_html_row(row, table) for row in table.rows)
     return (
         f'<div class="wide"><table>\n<caption>{escape(table.title)}</caption>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody>\n</table></div>"
@@ -87,10 +94,14 @@ def _markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _html_row(row: tuple[str, ...], columns: tuple[Column, ...]) -> str:
-    first, *others = (escape(cell) for cell in row)
-    cells = (f"<td{_class(column)}>{cell}</td>" for cell, column in zip(others, columns[1:], strict=True))
+def _html_row(row: tuple[str, ...], table: Table) -> str:
+    first, *others = (_html_cell(cell, table.tones) for cell in row)
+    cells = (f"<td{_class(column)}>{cell}</td>" for cell, column in zip(others, table.columns[1:], strict=True))
     return f'<tr><th scope="row">{first}</th>{"".join(cells)}</tr>'
+
+
+def _html_cell(cell: str, tones: Mapping[str, Tone]) -> str:
+    return f'<b class="{tones[cell]}">{escape(cell)}</b>' if cell in tones else escape(cell)
 
 
 def _class(column: Column) -> str:
