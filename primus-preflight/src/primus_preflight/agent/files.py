@@ -16,7 +16,7 @@ from primus_core.plan import RunPlan
 from primus_core.records import frozen
 from primus_preflight.model import GATHERED_SCHEMA, Gathered, Measurement, Node
 
-ASKED = "asked.json"
+FOLDER, ASKED = "preflight", "asked.json"
 MEASUREMENTS, NODE, DONE = "measurements*.json", "node-*.json", "node-*.done"
 
 
@@ -32,7 +32,7 @@ class Measured:
 
 
 def folder_of(plan: RunPlan) -> Path:
-    return Path(plan.run_dir) / "preflight"
+    return Path(plan.run_dir) / FOLDER
 
 
 def write_asked(folder: Path, asked: Gathered) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from primus_core.cli.launching import in_mode, patched, with_launcher_file
@@ -16,7 +17,7 @@ from primus_core.cli.tasks import tell_or_write
 from primus_core.errors import ExitCode
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
-from primus_preflight.agent.files import folder_of, write_asked
+from primus_preflight.agent.files import FOLDER, folder_of, write_asked
 from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser
 from primus_preflight.cli.outcome import Criteria, conclude
 from primus_preflight.cli.planning import prepare
@@ -42,6 +43,8 @@ def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) 
         warn(prepared)
         modes = args.mode.words if args.mode else ()
         tell_or_write(prepared, args, before=["primus", *modes, "preflight"], options=words_of(made, args))
+        if not args.dry_run:
+            write_asked(Path(args.output).parent / FOLDER, _asked(prepared.plan, args))
         return ExitCode.OK
     return _run(args, arguments, env)
 
