@@ -52,7 +52,7 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 
 
 def _measured(plan: RunPlan, rank: RankContext, all_ranks: Together) -> dict[str, list[Row]]:
-    """All rows, in every rank; what there is when one fails is kept too."""
+    """All rows, of all ranks; what there is when one fails is kept too."""
     asked: Arguments = plan.task.arguments
     own = about(plan, rank, all_ranks.device)
     common = {
@@ -69,8 +69,8 @@ def _measured(plan: RunPlan, rank: RankContext, all_ranks: Together) -> dict[str
                 tables[kind] += [{**common, **places[_rank_of(row)], **row} for row in rows]
             _tell(found["results"], rank)
     finally:
-        tables["results"] = _compared(asked, plan, all_ranks.device, tables["results"])
         if rank.rank == 0:
+            tables["results"] = _compared(asked, plan, all_ranks.device, tables["results"])
             keep(Path(plan.run_dir), tables)
     return tables
 

@@ -91,6 +91,9 @@ def _plan(given: Given, arguments: Arguments) -> RunPlan:
         origins=given.sections,
     )
     _check_ranks(arguments, ranks * given.nodes)
+    if given.found.kind == "cpu" and arguments["dtype"] == "fp8":
+        why = "torch emulates fp8 on CPUs, element by element"
+        raise ConfigError("--dtype fp8 on a CPU", why=why, remedy="measure bf16, or run where GPUs are")
     return task_plan(
         f"benchmark-{suite}",
         Task(kind="benchmark", entry=ENTRY, arguments=arguments, ranks_per_node=ranks),
