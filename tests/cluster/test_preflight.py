@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.cluster.conftest import MakeHosts
 from tests.cluster.several import Nodes
 from tests.e2e.support import environment
 from tests.preflight.sick import install, node, probe, run_folder
+from tests.testbed.containers import Engine
+from tests.testbed.images import Image
 from tests.testbed.slurm import Slurm, primus
 
 pytestmark = pytest.mark.cluster
@@ -113,3 +116,22 @@ def test_nodes_of_a_job_are_measured(slurm: Slurm, folder: Path) -> None:
     assert {one.nodes for one in measured if one.test == "gemm"} == {(0,), (1,), (2,)}
     assert (0, 1, 2) in {one.nodes for one in measured if one.test == "inter-allreduce"}
     assert {one.status for one in measured} == {"ok"}
+
+
+def test_a_container_is_looked_at_from_inside(podman: Engine, plain_image: Image, tmp_path: Path) -> None:
+    """In an image without Primus looks that have nothing to see are no faults."""
+    podman.add(plain_image)
+    flags = ["--engine=podman", "--image", plain_image.name, "--volume", plain_image.libraries]
+    done = subprocess.run(
+        primus("container", *flags, "--", "preflight", "--accelerator=cpu", "--gpu"),
+        env={**environment(tmp_path / "out"), **podman.env},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    seen = node(tmp_path / "out")
+    assert done.returncode == 1, done.stdout + done.stderr  # for there is no accelerator, and --gpu asks for one
+    assert {one.status for one in seen.probes} <= {"ok", "unavailable"}, seen.probes
+    assert "no accelerator" in done.stdout

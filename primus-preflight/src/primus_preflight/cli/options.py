@@ -36,6 +36,8 @@ def parser() -> Parser:
     add("--perf-test", action="store_true", help="run all performance tests")
     add("--tests", metavar="LIST", help=f"run some of them: {','.join(TOKENS)}")
     add("--quick", action="store_true", help=f"run {' and '.join(QUICK)}, with one size")
+    about = "what nodes have, where it does not follow from this host, the image or the scheduler's options"
+    add("--accelerator", choices=("cpu", "cuda", "rocm"), help=about)
     add("--config", metavar="FILE", help="the experiment that is to run: its launcher, its variables, its own checks")
     about = "seconds after which nodes that have not answered are given up"
     add("--timeout", type=float, metavar="S", help=about)

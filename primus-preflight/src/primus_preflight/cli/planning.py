@@ -12,7 +12,7 @@ from primus_core.cli.prepare import Prepared
 from primus_core.cli.tasks import Given, prepare_task
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
-from primus_core.plan import Mount, RunPlan, Task
+from primus_core.plan import Accelerator, Mount, RunPlan, Task
 from primus_core.planning.job import RANK_MODULE
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.task import task_folder, task_plan, task_workspace
@@ -37,14 +37,14 @@ def prepare(
     """
     task = Task(kind="preflight", entry=ENTRY, arguments=arguments, runner="plain")
     if args.config is None:
-        prepared = prepare_task(args, env, lambda given: _plan(given, task), starts=starts)
+        prepared = prepare_task(args, env, lambda given: _plan(given, task, args.accelerator), starts=starts)
     else:
         prepared = _of_experiment(args, task, env, starts=starts)
     _refuse(prepared, args)
     return prepared
 
 
-def _plan(given: Given, task: Task) -> RunPlan:
+def _plan(given: Given, task: Task, accelerator: Accelerator | None) -> RunPlan:
     request = given.request
     env = {**request.shell, **request.launcher_env, **request.env}
     return task_plan(
@@ -53,7 +53,7 @@ def _plan(given: Given, task: Task) -> RunPlan:
         folder=task_folder(_NAME, _NAME, env, request.cwd),
         request=request,
         sections=given.sections,
-        accelerator=given.found.kind,
+        accelerator=accelerator or given.found.kind,
         nodes=given.nodes,
         distributions=given.distributions,
         mounts=(Mount(path=task_workspace(env, request.cwd), writable=True),),
@@ -65,7 +65,8 @@ def _of_experiment(args: argparse.Namespace, task: Task, env: Mapping[str, str],
     from primus_core.cli.arguments import run_parser  # here: most preflights are of no experiment
     from primus_core.cli.prepare import prepare as prepare_run
 
-    defaults = vars(run_parser("primus run", "").parse_intermixed_args([args.config]))
+    asked = [f"accelerator={args.accelerator}"] if args.accelerator else []
+    defaults = vars(run_parser("primus run", "").parse_intermixed_args([args.config, *asked]))
     prepared = prepare_run(argparse.Namespace(**{**defaults, **vars(args)}), env, starts=starts)
     planned = prepared.plan
     cwd = planned.job.workdir
