@@ -186,8 +186,8 @@ CHOSEN = (
 )
 
 SEED = 104729
-"""Of a third draw, chosen before any of its cases was looked at: the first two (20261202, 7919) had shown what was
-missing."""
+"""Of a third draw, fixed before any of its cases was looked at: the first two (20261202, 7919) had shown what was
+missing. Its ten were then measured once and nothing changed after: from 0.05 % below to 0.21 % above."""
 
 
 def drawn(count: int = 10) -> Iterator[Case]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from attrs import frozen
+from primus_core.records import frozen
 
 Precision = Literal["bf16", "fp32"]
 

@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from primus_core.kfd import kfd_accelerators
+from primus_core.records import frozen
 
 _AMD = "1002"
 _PROC = "proc/driver/nvidia/gpus"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import frozen
+from primus_core.records import frozen
 
 _ENOUGH = 3
 """Changes that each make it fit, after which no other is tried."""

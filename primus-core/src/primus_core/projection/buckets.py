@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import lcm
 
-from attrs import define, field, frozen
+from attrs import define, field
+
+from primus_core.records import frozen
 
 START = 64
 """A tensor of a shared buffer starts at a multiple of it."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.projection.memory import GATHERED, GRADIENTS, INPUT, WEIGHT_GRADIENTS, Moment, Parts, minus, plus
 from primus_core.projection.tape import Setting, backward, forward, output_of
 from primus_core.projection.units import Unit
+from primus_core.records import frozen
 
 REDUCING = "gradients being reduced"
 SHARDS = "sharded gradients"

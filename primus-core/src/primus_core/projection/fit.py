@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.projection.project import Projection, Stage
+from primus_core.records import frozen
 
 GIB = 1 << 30
 

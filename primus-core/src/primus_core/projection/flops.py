@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from attrs import frozen
-
 from primus_core.projection.keeping import Plan, again, plan_of
+from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Operator, Run
 
 Attention = Literal["half", "whole"]

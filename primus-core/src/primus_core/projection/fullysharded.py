@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import add
 
-from attrs import frozen
-
 from primus_core.projection.places import FIRST, Place, held, local, share, size_of
 from primus_core.projection.static import Static
+from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Parameter
 
 

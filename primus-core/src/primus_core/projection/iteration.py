@@ -7,13 +7,15 @@ Weights, gradients and the optimizer's state that live through the whole step ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.projection.chunk import Backward, Chunk, run_backward, run_forward
 from primus_core.projection.memory import GATHERED, INPUT, WEIGHT_GRADIENTS, Moment, Parts, plus, times
 from primus_core.projection.order import Step, steps
 from primus_core.projection.units import units_of
+from primus_core.records import frozen
 from primus_core.shape import ModelShape, Run, ScheduleName
 
 WORKSPACE = "workspace"
@@ -54,21 +56,25 @@ def peak(shape: ModelShape, stage: int) -> Peak:
     return Peak(bytes=found.bytes, at=found.at, parts=found.parts, kept=kept)
 
 
+_forward = lru_cache(maxsize=64)(run_forward)
+
+
+@lru_cache(maxsize=256)
+def _backward(chunk: Chunk, trained: bool, halved: bool) -> Backward:
+    return run_backward(chunk, _forward(chunk), trained=trained, halved=halved)
+
+
 class _Rank:
-    """A pipeline rank's chunks, each run once in every way that occurs."""
+    """A pipeline rank's chunks, each run once in every way that occurs; equal ones of other ranks are not run again."""
 
     def __init__(self, shape: ModelShape, stage: int) -> None:
         self.shape, self.schedule, self.stage = shape, shape.schedule, stage
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
-        self.forwards = tuple(map(run_forward, self.chunks))
-        self.backwards: dict[tuple[int, bool, bool], Backward] = {}
+        self.forwards = tuple(map(_forward, self.chunks))
 
     def backward(self, chunk: int, trained: bool, halved: bool) -> Backward:
         """Of one chunk."""
-        key = (chunk, trained, halved)
-        if key not in self.backwards:
-            self.backwards[key] = run_backward(self.chunks[chunk], self.forwards[chunk], trained=trained, halved=halved)
-        return self.backwards[key]
+        return _backward(self.chunks[chunk], trained, halved)
 
     def moment(self, step: Step) -> Moment:
         """The most of the micro batch that runs."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from attrs import frozen
-
+from primus_core.records import frozen
 from primus_core.shape import Activation, Block, Operator, Recomputed
 
 

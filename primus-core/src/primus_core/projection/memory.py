@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import field
+
+from primus_core.records import frozen
 
 Parts = dict[str, int]
 """Bytes by component of the model, or by one of the names below."""

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Literal
 
-from attrs import frozen
-
+from primus_core.records import frozen
 from primus_core.shape import Schedule
 
 Kind = Literal["forward", "backward", "input", "weight"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from attrs import frozen
-
 from primus_core.projection.places import FIRST, Place, held, local
+from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Parameter
 
 

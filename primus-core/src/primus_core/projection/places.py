@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from attrs import field, frozen
+from attrs import field
 
+from primus_core.records import frozen
 from primus_core.shape import DTYPE_BYTES, DType, Group, ModelShape, Parameter, Run
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from attrs import frozen
-
 from primus_core.projection.keeping import Part, Plan, again, plan_of
 from primus_core.projection.memory import GATHERED, GRADIENTS, INPUT, WEIGHT_GRADIENTS, Memory, Moment
+from primus_core.records import frozen
 from primus_core.shape import Block, Operator
 
 _plan = lru_cache(maxsize=256)(plan_of)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from attrs import frozen
-
 from primus_core.projection.fullysharded import gathering_of, shard_of, shard_ranks
 from primus_core.projection.places import local, size_of
+from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Parameter, Run
 
 

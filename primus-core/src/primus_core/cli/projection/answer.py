@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import field
 
 from primus_core.cli.projection.judging import Asked, planned, shape_of
 from primus_core.errors import ConfigError
@@ -15,6 +15,7 @@ from primus_core.projection.advice import Effect, Now, advise
 from primus_core.projection.fit import GIB, Fit, Margin, fit, margin_of
 from primus_core.projection.flops import flops_of
 from primus_core.projection.project import Projection, Stage, project
+from primus_core.records import frozen
 from primus_core.shape import ModelShape
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_core import discovery
 from primus_core.cli.masking import masking
@@ -30,6 +30,7 @@ from primus_core.planning.make import asked_env
 from primus_core.planning.sections import SLURM
 from primus_core.projection.advice import Setting
 from primus_core.projection.project import Projection, project
+from primus_core.records import frozen
 from primus_core.resolve import with_sections
 from primus_core.shape import ModelShape
 
