@@ -14,6 +14,7 @@ from tests.cluster.conftest import MakeHosts
 from tests.cluster.several import Nodes
 from tests.e2e.support import environment
 from tests.preflight.sick import install, node, probe, run_folder
+from tests.testbed import sshd
 from tests.testbed.containers import Engine
 from tests.testbed.images import Image
 from tests.testbed.slurm import Slurm, primus
@@ -135,3 +136,18 @@ def test_a_container_is_looked_at_from_inside(podman: Engine, plain_image: Image
     assert done.returncode == 1, done.stdout + done.stderr  # for there is no accelerator, and --gpu asks for one
     assert {one.status for one in seen.probes} <= {"ok", "unavailable"}, seen.probes
     assert "no accelerator" in done.stdout
+
+
+@pytest.mark.skipif(bool(sshd.lacking()), reason=sshd.lacking())
+def test_hosts_that_are_reached_by_ssh(make_hosts: MakeHosts, tmp_path: Path) -> None:
+    """One of three has no server: it is named with what ssh says of it, and the two others are looked at."""
+    hosts, keys = make_hosts(3), sshd.Keys(tmp_path / "ssh")
+    (tmp_path / "launchers.yaml").write_text(f"ssh: {{config: {keys.config()}}}\n")
+    words = ("--launcher=ssh", "--hosts=node1,node2,node3", "--launcher-config=launchers.yaml", "--host")
+    with sshd.servers(hosts, keys, ("node1", "node2")):
+        started = hosts.start("node1", primus("preflight", *words), env=environment(tmp_path / "out"), cwd=tmp_path)
+        out, err = started.communicate(timeout=SECONDS)
+    assert started.returncode == 3, out + err
+    assert nodes_in(tmp_path) == ["node-0.json", "node-1.json"]
+    assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text().split() == ["node3"]
+    assert "Connection refused" in out
