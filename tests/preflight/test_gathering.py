@@ -1,0 +1,69 @@
+"""How long a preflight waits for its nodes, and what it takes of what they left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from primus_core.codec import to_json
+from primus_core.files import write_atomic
+from primus_preflight.agent.files import Measured, write_node
+from primus_preflight.gathering import Waiting, read
+from primus_preflight.model import Measurement, Node
+
+
+class Clock:
+    """Time that a test lets pass."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def left(folder: Path, number: int, *, done: bool, host: str = "", ended: float = 1.0) -> None:
+    write_node(folder, Node(node=number, host=host or f"node{number}", ended=ended), done=done)
+
+
+def enough_after(seconds: float, folder: Path, *, meets: bool) -> bool:
+    clock = Clock()
+    waiting = Waiting(folder, limit=600, meets=meets, quiet=30, clock=clock)
+    assert not waiting.enough()
+    clock.now += seconds
+    return waiting.enough()
+
+
+@pytest.mark.parametrize(
+    ("done", "begun", "meets", "seconds", "enough"),
+    [
+        ((), (0, 1), False, 599, False),
+        ((), (0, 1), False, 601, True),
+        ((0,), (), False, 29, False),
+        ((0,), (), False, 31, True),
+        ((1,), (0,), True, 31, False),
+        ((1,), (0,), False, 31, True),
+        ((0,), (1,), True, 31, True),
+        ((1, 2), (), True, 31, True),
+    ],
+)
+def test_how_long_nodes_are_waited_for(
+    done: tuple[int, ...], begun: tuple[int, ...], meets: bool, seconds: float, enough: bool, tmp_path: Path
+) -> None:
+    """To the limit; or until nothing has come for a while, once one has said all: of a meeting, who holds it."""
+    for number in (*done, *begun):
+        left(tmp_path, number, done=number in done)
+    assert enough_after(seconds, tmp_path, meets=meets) is enough
+
+
+def test_the_meeting_that_most_nodes_came_to_counts(tmp_path: Path) -> None:
+    """A node that is cut off holds one alone and misses all others there; that accuses nobody."""
+    for number in range(3):
+        left(tmp_path, number, done=True)
+    lost = {0: (2,), 2: (0, 1)}
+    for coordinator, missed in lost.items():
+        said = tuple(Measurement(test="meeting", nodes=(node,), status="timeout") for node in missed)
+        name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
+        write_atomic(tmp_path / name, to_json(Measured(run_id="r", coordinator=coordinator, measurements=said)))
+    assert [one.nodes for one in read([tmp_path]).measurements] == [(2,)]
