@@ -35,7 +35,9 @@ def test_one_version() -> None:
 def test_environment_is_read_where_a_process_begins(path: Path) -> None:
     """Commands, programs of launchers, the rank and the kit of plugins read the environment; others are given it."""
     launchers = r"primus_launchers/(plain|ssh/(together|remote)|container/(wrapper|inside)|slurm/(jobs|node|step))\.py"
-    programs = rf"primus_core/((cli|rank|testing)/|bundle/start\.py)|{launchers}|primus_preflight/(workers/|agent/alone\.py)"
+    programs = (
+        rf"primus_core/((cli|rank|testing)/|bundle/start\.py)|{launchers}|primus_preflight/(workers/|agent/alone\.py)"
+    )
     if re.search(programs, str(path)):
         return
     tree = ast.parse(path.read_text())

@@ -68,11 +68,11 @@ class Prepared:
     @property
     def resolved(self) -> Experiment | None:
         """The plan's experiment, written so that it means the same in another shell."""
+        if self.judged is None or self.plan.experiment is None:
+            return None
         from primus_core.explain.resolved import Known, settled  # here: a dry run writes no experiment
         from primus_core.explain.vocabulary import vocabulary
 
-        if self.judged is None or self.plan.experiment is None:
-            return None
         words = vocabulary(self.judged.hosts, self.plan.target.library_version)
         known = {self.judged.module.name: Known.of(words, self.plan.translation)}
         return settled(without_output_script(self.plan.experiment), known)

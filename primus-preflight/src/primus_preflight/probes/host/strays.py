@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from primus_core.experiment import Value
-from primus_core.linux import processes
 from primus_core.outcome import Finding
 from primus_core.records import frozen
 from primus_preflight.agent.looked import Looked
@@ -71,6 +70,8 @@ def holders(root: Path) -> Iterator[Holder]:
 
 def family() -> frozenset[int]:
     """This process, those above it, and all that they have started."""
+    from primus_core.linux import processes  # here: dear, and on hosts with accelerators alone
+
     parents = {one.pid: one.parent for one in processes()}
     line = [os.getpid()]
     while (above := parents.get(line[-1], 0)) > 1:
