@@ -1,11 +1,56 @@
-"""What projection says a training step needs is what TorchTitan's own step needs, tensor by tensor."""
+"""What projection says a training step needs is what TorchTitan's own step needs, tensor by tensor.
+
+`make accuracy` compares all cases; here are some of each kind.
+"""
 
 from __future__ import annotations
 
-from tests.torchtitan.truth.live_cases import drawn
+from pathlib import Path
+
+import pytest
+
+from tests.torchtitan.ranks import Ranks
+from tests.torchtitan.truth.live_accuracy import measured
+from tests.torchtitan.truth.live_cases import CHOSEN, drawn
+from tests.truth.steps import problem
+
+_FAST = ("four shards, loss at once", "recomputed in part")
+_SLOW = (
+    "dense",
+    "fp32",
+    "tensor and sequence parallel",
+    "context parallel, long",
+    "two shards, two copies",
+    "latent attention with experts",
+)
 
 
-def test_the_draw() -> None:
-    """Ten legal configurations, the same each time."""
+def check(ranks: Ranks, folder: Path, names: tuple[str, ...]) -> None:
+    """No case is beyond what is allowed."""
+    cases = [case for case in CHOSEN if case.name in names]
+    assert len(cases) == len(names)
+    told = []
+    for case, one in zip(cases, measured(ranks, folder, cases), strict=True):
+        assert "error" not in one, one
+        wrong = problem(case.projected().bytes, one["peak"] - one["static"])
+        told += [f"{case.name}: {wrong}"] if wrong else []
+    assert told == []
+
+
+def test_some_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """A step's tensors are projected within 2 % above and 1 % below."""
+    check(titan_ranks, tmp_path, _FAST)
+
+
+@pytest.mark.slow
+def test_more_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """The same for other precisions, layouts and kinds of layers."""
+    check(titan_ranks, tmp_path, _SLOW)
+
+
+def test_the_cases() -> None:
+    """More than twenty are chosen, ten are drawn, the same each time, and all can be projected."""
+    assert len(CHOSEN) >= 20
     assert [case.params for case in drawn()] == [case.params for case in drawn()]
     assert len(list(drawn())) == 10
+    assert all(case.projected().bytes > 0 for case in (*CHOSEN, *drawn()))

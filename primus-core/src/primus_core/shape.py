@@ -125,6 +125,8 @@ class Block:
     parameters: tuple[Parameter, ...] = ()
     """In the order in which the library registers them."""
     buffers: tuple[Parameter, ...] = ()
+    beside: tuple[Parameter, ...] = ()
+    """Parameters of other blocks that ``fully_sharded`` gathers together with its own."""
     operators: tuple[Operator, ...] = ()
     recomputed: tuple[Recomputed, ...] = ()
     resharded: bool = True
@@ -212,9 +214,10 @@ class ModelShape:
     samples: int
     sequence: int
     table: Literal["local", "fused"] = "local"
-    recomputing: Literal["whole", "needed"] = "whole"
-    """How far a recomputed part runs again: ``whole``, its output held until its backward has run, or until all that
-    ``needed`` is has been made (PyTorch's checkpoint with early stop)."""
+    recomputing: Literal["whole", "through", "needed"] = "whole"
+    """How far a recomputed part runs again: ``whole``, its output held until its backward has run; ``through`` to its
+    end, its output let go at once (PyTorch's checkpoint without early stop); or until all that ``needed`` is has been
+    made (with early stop)."""
     notes: tuple[str, ...] = field(default=())
     """Assumptions, a sentence each, that a reader of the figures must know."""
 

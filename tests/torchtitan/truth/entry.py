@@ -27,3 +27,10 @@ def mixture(plan: RunPlan, rank: RankContext) -> dict[str, int]:
     from tests.torchtitan.truth.mixture import measured
 
     return measured(rank.prepared("truth"))
+
+
+def live(plan: RunPlan, rank: RankContext) -> list[dict[str, Any]]:
+    """By case what `tests.torchtitan.truth.live_step.measured` found, or an ``error``."""
+    from tests.torchtitan.truth.live_step import attempted
+
+    return [attempted(case) for case in rank.prepared("live")["cases"]]

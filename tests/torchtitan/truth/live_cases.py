@@ -1,4 +1,4 @@
-"""Models and layouts whose memory is compared with that of TorchTitan's own steps: drawn ones, by a fixed seed."""
+"""Models and layouts whose memory is compared with that of TorchTitan's own steps: chosen ones, and drawn ones."""
 
 from __future__ import annotations
 
@@ -71,8 +71,6 @@ class Case:
         return peak(shape, self.rank * len(shape.stages) // self.ranks)
 
 
-SEED = 90210
-"""Fixed before the first operator was told, and used for nothing else."""
 _MIXED: Params = {**MIXTURE, "moe_ffn_hidden_size": 256, "moe_aux_loss_coeff": 0.0, "num_experts": 8}
 _LATENT: Params = {
     **DEEPSEEK,
@@ -86,6 +84,43 @@ _LATENT: Params = {
     "moe_aux_loss_coeff": 0.0,
     "yarn_original_max_position_embeddings": 128,
 }
+_ONCE: Params = {"global_batch_size": 2}
+_WHOLE: Params = {LOSS: "cross_entropy"}
+_LONG: Params = {"seq_length": 512, "max_position_embeddings": 512, "vocab_size": 512, "num_layers": 4}
+
+CHOSEN = (
+    Case(name="dense", params=_ONCE),
+    Case(name="loss at once", params={**_ONCE, **_WHOLE}),
+    Case(name="fp32", params={**_ONCE, "bf16": False}),
+    Case(name="fp32, loss at once", params={**_ONCE, **_WHOLE, "bf16": False}),
+    Case(name="four passes", params={}),
+    Case(name="biases", params={**BIASED, **_ONCE}),
+    Case(name="queries, keys and values apart", params={**_ONCE, **_LONG, "model.fuse_qkv": False}),
+    Case(name="norms of queries and keys", params={**NORMALIZED, **_ONCE, **_LONG}),
+    Case(name="four shards", params={"global_batch_size": 8}, ranks=4),
+    Case(name="four shards, two passes", params={"global_batch_size": 16}, ranks=4, rank=2),
+    Case(name="four shards, loss at once", params={"global_batch_size": 8, **_WHOLE}, ranks=4),
+    Case(name="two shards, two copies", params={"global_batch_size": 8, COPIES: 2}, ranks=4),
+    Case(name="never resharded", params={"global_batch_size": 4, **_WHOLE, RESHARD: "never"}, ranks=2),
+    Case(name="tensor and sequence parallel", params={**_ONCE, TP: 2}, ranks=2),
+    Case(name="tensor and sequence parallel, loss at once", params={**_ONCE, **_WHOLE, TP: 2}, ranks=2),
+    Case(name="tensor parallel", params={**_ONCE, TP: 2, SEQUENCE_PARALLEL: False}, ranks=2),
+    Case(name="tensor parallel, two shards", params={"global_batch_size": 4, **_LONG, TP: 2}, ranks=4),
+    Case(name="context parallel", params={**_ONCE, CP: 2}, ranks=2),
+    Case(name="context parallel, long", params={**_ONCE, **_LONG, CP: 2}, ranks=2),
+    Case(name="recomputed", params={**_ONCE, **_LONG, RECOMPUTE: "full"}),
+    Case(name="recomputed in part", params={**_ONCE, **_LONG, RECOMPUTE: "selective"}),
+    Case(name="experts", params={**_MIXED, **_ONCE}),
+    Case(name="experts, recomputed", params={**_MIXED, **_ONCE, **_LONG, RECOMPUTE: "full"}),
+    Case(name="experts, recomputed in part", params={**_MIXED, **_ONCE, **_LONG, RECOMPUTE: "selective"}),
+    Case(name="experts on two shards", params={**_MIXED, "global_batch_size": 4}, ranks=2),
+    Case(name="latent attention", params={**_LATENT, **_ONCE, "moe_layer_freq": "([0]*2)"}),
+    Case(name="latent attention with experts", params={**_LATENT, **_ONCE, "moe_layer_freq": "([0]*1+[1]*1)"}),
+)
+"""With each option that is told apart, and without."""
+
+SEED = 90210
+"""Fixed before the first operator was told, and used for nothing else."""
 _MODELS: tuple[Params, ...] = ({}, {}, BIASED, NORMALIZED, _MIXED, _MIXED, _LATENT, _LATENT)
 _SCHEDULES = ("1F1B", "1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble")
 

@@ -9,6 +9,7 @@ from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torchtitan.models.common.token_dispatcher import AllToAllTokenDispatcher, LocalTokenDispatcher
 
 
 def _answer(owner: Any, name: str, value: Any) -> Any:
@@ -20,10 +21,23 @@ def _answer(owner: Any, name: str, value: Any) -> Any:
     return mock.patch.object(owner, name, read)
 
 
+def _reordered(self: Any, *args: Any) -> Any:
+    made = LocalTokenDispatcher._local_reorder(self, *args)
+    self.rows = made[0].shape[0]
+    return made
+
+
+def _exchanged(self: Any, own: Any, others: Any, ranks: int) -> tuple[Any, list[int], list[int]]:
+    splits = [self.rows // ranks] * ranks
+    return others.reshape(-1), splits, splits
+
+
 @contextlib.contextmanager
 def answered() -> Iterator[None]:
-    """Numbers for a step of fake tensors: losses and norms are finite."""
+    """Numbers for a step of fake tensors: losses and norms are finite, and every expert gets as many tokens."""
     with contextlib.ExitStack() as stack:
+        for name, replacement in (("_local_reorder", _reordered), ("_sync_token_count_exchange", _exchanged)):
+            stack.enter_context(mock.patch.object(AllToAllTokenDispatcher, name, replacement))
         for name, value in (("item", 1), ("__bool__", False), ("__float__", 0.5)):
             stack.enter_context(_answer(torch.Tensor, name, value))
         yield

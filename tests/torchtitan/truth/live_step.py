@@ -37,6 +37,14 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
             return _steps(model, live)
 
 
+def attempted(case: Mapping[str, Any]) -> dict[str, Any]:
+    """What was `measured`, or the ``error`` in one line."""
+    try:
+        return measured(case)
+    except Exception as error:  # noqa: BLE001  # told to the reader, whatever it is
+        return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
 def _steps(model: building.Built, live: ShardedLive) -> dict[str, Any]:
     parts = [tied(part.to_empty(device="cpu")) for part in model.parts]
     trainer = _trainer(model, parts)

@@ -36,6 +36,8 @@ class Case:
     chosen: Mapping[str, str]
     """Why the back end chose a value itself."""
     world_size: int
+    accelerator: str = "cpu"
+    """Of the ranks: what is one kernel on a GPU is several operations on a CPU."""
 
     @classmethod
     def of(cls, plan: RunPlan, translation: Translation, module: Module) -> Case:
@@ -54,6 +56,7 @@ class Case:
             paths={row.native: row.path for row in rows if row.path in module.params},
             chosen={row.native: row.why for row in translation.adjusted if row.path not in module.params},
             world_size=plan.target.world_size,
+            accelerator=plan.target.accelerator,
         )
 
     @property
@@ -65,6 +68,11 @@ class Case:
     def replicas(self) -> int:
         """Groups of ranks that each hold one copy of the model and read samples of their own."""
         return self.world_size // math.prod(map(self.size, (TENSOR, PIPELINE, CONTEXT)))
+
+    @property
+    def shards(self) -> int:
+        """Ranks that divide the weights of one copy of the model, beside tensor parallel ones."""
+        return self.replicas * self.size(CONTEXT) // self.size("parallelism.data_parallel_replicate_degree")
 
     def size(self, native: str, default: int = 1) -> int:
         """A whole number, or the default where the parameter is null."""

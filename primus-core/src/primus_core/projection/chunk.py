@@ -32,7 +32,8 @@ class Chunk:
         sent: of the gradient that the stage after sends back; 0 for the last stage.
         keeps_sent: what it sends stays until it has run backward.
         holds_gradient: so does the gradient that is sent back.
-        whole: recomputed blocks run again to their end, and their output is held.
+        whole: recomputed blocks run again to their end.
+        holds_output: what they make then is held until they have run backward.
         gathers: weights are gathered block by block.
         reduces: gradients are reduced block by block; else they stay until the last micro batch.
         fully: weights are fully sharded.
@@ -44,6 +45,7 @@ class Chunk:
     keeps_sent: bool = False
     holds_gradient: bool = False
     whole: bool = True
+    holds_output: bool = True
     gathers: bool = False
     reduces: bool = False
     fully: bool = False
@@ -111,7 +113,7 @@ def run_forward(chunk: Chunk) -> Forward:
         live = plus(live, left)
         own_flat = unit.gathered.flat if chunk.gathers else 0
         if chunk.gathers:
-            arriving = {INPUT: own, GATHERED: stays + flat + own_flat + unit.gathered.fetching}
+            arriving = {INPUT: own, GATHERED: stays + flat + own_flat + unit.gathered.arriving}
             peak.see(Moment(at=f"{unit.name}: weights are gathered"), arriving, live)
         setting = Setting(source=own, lent=own_flat)
         ran = forward(unit.block, unit.name, setting, keep=unit.group is None)
@@ -167,7 +169,7 @@ class _Back:
             again.append((position, source, dict(ran.left)))
             live = plus(live, ran.left)
             source = 0 if ran.owns_output else ran.output
-        copy = {INPUT: source} if self.chunk.whole else {}
+        copy = {INPUT: source} if self.chunk.holds_output else {}
         self.live = plus(self.live, copy)
         for _, _, left in again:
             self.live = plus(self.live, left)
@@ -190,6 +192,7 @@ class _Back:
             holds_weights=self.chunk.fully,
             lent=self._lent(position),
             whole=self.chunk.whole,
+            holds_output=self.chunk.holds_output,
             keeps_all=self.halved,
             holds_gradient=holds,
         )
@@ -218,7 +221,8 @@ class _Back:
         prefetched = {GATHERED: self._lent(position)}
         moment = Moment(at=f"{unit.name}: gradients are reduced")
         self.peak.see(moment, held, *beside, prefetched, self._constant())
-        arrives = {REDUCING: gathered.reduced, SHARDS: gathered.shard if gathered.converts else 0}
+        comes = gathered.reduced + gathered.dividing
+        arrives = {REDUCING: comes, SHARDS: gathered.shard if gathered.converts else 0}
         self.peak.see(moment, arrives, *beside, prefetched, self._constant())
         self.shards += gathered.shard
 
@@ -238,7 +242,8 @@ class _Back:
         gathered = self.chunk.units[position].gathered
         if not self.chunk.gathers or gathered.stays:
             return {}
-        return {GATHERED: self._around(position)[GATHERED] + gathered.flat}
+        beside = self._around(position)[GATHERED] - gathered.weights
+        return {GATHERED: beside + gathered.flat + gathered.arriving}
 
     def _lent(self, position: int) -> int:
         """The buffer of the block that comes next, which is filled while this one works."""

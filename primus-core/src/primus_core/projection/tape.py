@@ -44,7 +44,8 @@ class Setting:
         holds_weights: their gradients stay until the block has run backward, and longer.
         lent: bytes of weights that are gathered for another block: in the forward pass until the loss, in the backward
             pass from after it.
-        whole: recomputed parts run again to their end, and their output is held.
+        whole: recomputed parts run again to their end.
+        holds_output: what they make then is held until they have run backward.
         keeps_all: nothing that was kept is freed, because the gradients of weights come later.
         holds_gradient: the gradient of its output stays until it has run backward.
     """
@@ -55,6 +56,7 @@ class Setting:
     holds_weights: bool = False
     lent: int = 0
     whole: bool = True
+    holds_output: bool = True
     keeps_all: bool = False
     holds_gradient: bool = False
 
@@ -195,9 +197,9 @@ class _Backward:
             needed = kept_inside or (part.dropped and bool(self.plan.keepers.get(name)))
             later = self.plan.last_use.get(name, -1)
             read_later = index < later and later in part
-            held = self.setting.whole and self.plan.maker[name] == part.last
+            held = self.setting.holds_output and self.plan.maker[name] == part.last
             if not (needed or read_later or held) and self.plan.maker[name] <= index:
-                self.memory.drop(self._second(name))
+                self.memory.drop(name if name in part.told.saves else self._second(name))
 
     def _step(self, index: int, op: Operator) -> None:
         arrived = [made.name for made in op.makes if made.name in self.gradients]

@@ -20,14 +20,16 @@ class Gathered:
     flat: int = 0
     """The buffer that they arrive in: it stays until the next block's have arrived, in the backward pass until they
     are copied."""
-    fetching: int = 0
-    """A rank's part, converted for sending."""
+    arriving: int = 0
+    """The most beside `flat` while they arrive: a rank's part, converted for sending, or all that is copied."""
     stays: bool = False
     """The weights are not freed between forward and backward."""
     reducing: int = 0
     """The buffer that gradients are sent from, which stays until the next block's are sent."""
     reduced: int = 0
     """The buffer that the rank's part arrives in."""
+    dividing: int = 0
+    """A copy of the buffer: of what is on one rank alone torch divides the gradients, by one."""
     shard: int = 0
     """The rank's part, as it is kept."""
     converts: bool = False
@@ -87,29 +89,33 @@ def _unit(shape: ModelShape, name: str) -> Unit:
 
 def _gathered(shape: ModelShape, block: Block) -> Gathered:
     parameters, sharding = block.parameters, shape.sharding
-    whole = gathering_of(parameters, shape)
-    cut = gathering_of((each for each in parameters if shard_ranks(each, shape) > 1), shape)
+    together = (*parameters, *block.beside)
+    whole, own = gathering_of(together, shape), gathering_of(parameters, shape)
+    cut = gathering_of((each for each in together if shard_ranks(each, shape) > 1), shape)
     return Gathered(
         weights=whole.weights,
         flat=cut.weights,
-        fetching=_fetching(shape, parameters),
+        arriving=_arriving(shape, together),
         stays=not sharding.reshard_after_forward or not block.resharded,
-        reducing=whole.gradients,
-        reduced=whole.reduced,
+        reducing=own.gradients,
+        reduced=own.reduced,
+        dividing=0 if cut.weights else own.gradients,
         shard=sum(size_of(shard_of(each, shape).stored, sharding.main or each.dtype) for each in parameters),
         converts=(sharding.main or sharding.gradient) != sharding.gradient,
     )
 
 
-def _fetching(shape: ModelShape, parameters: tuple[Parameter, ...]) -> int:
-    """All shards are converted together; what is on one rank alone, one after the other."""
-    together, alone = 0, 0
+def _arriving(shape: ModelShape, parameters: tuple[Parameter, ...]) -> int:
+    """All shards are converted together. What is on one rank alone is converted and copied one after the other, and
+    each conversion stays until the next has been made."""
+    together, gathered, before, most = 0, 0, 0, 0
     for parameter in parameters:
-        if shape.sharding.main in (None, parameter.dtype):
-            continue
-        sent = gathering_of((parameter,), shape).sent
+        found = gathering_of((parameter,), shape)
+        converted = 0 if shape.sharding.main in (None, parameter.dtype) else found.sent
         if shard_ranks(parameter, shape) > 1:
-            together += sent
+            together += converted
         else:
-            alone = max(alone, sent)
-    return max(together, alone)
+            most = max(most, gathered + before + converted, gathered + found.weights + converted)
+            before = converted
+        gathered += found.weights
+    return max(together, most, gathered)

@@ -36,6 +36,7 @@ def shape_of(case: Case) -> ModelShape:
         tokens=micro_batch(case) * sequence,
         samples=batch if batch > 0 else local_batch(case) * case.replicas,
         sequence=sequence,
-        table="local",
+        recomputing="through",
+        table="local" if case.accelerator == "cpu" else "fused",
         notes=notes_of(case),
     )

@@ -9,26 +9,38 @@ from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
-from primus_backend_torchtitan.host.shape.products import output_of_embedding, products_of
+from primus_backend_torchtitan.host.shape.operators import layer_operators
+from primus_backend_torchtitan.host.shape.operators_head import embedding, final_norm, head, logits, pieces
+from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_backend_torchtitan.host.shape.recomputed import recomputed_of
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.shape import Block, DType, Parameter
 
 EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_layer", "head", "norm", "output"
 """Names of blocks. The head is norm and output together; these are blocks where the stages' own list parts them."""
+LAST_NORM, PIECES = "last_norm", "loss_in_pieces"
+"""The same two where the loss is computed in pieces: they are gathered together, twice, and reduced apart."""
 
 
 def blocks_of(case: Case) -> Mapping[str, Block]:
     """Every kind that some stage may have."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norm, output = norm_of("norm", model, dtype), output_of(case, model, dtype)
-    logits = products_of(case, output, attends=False) or tuple(output_of_embedding(case))
+    work, forced = Work.of(case), case.values["parallelism.fsdp_reshard_after_forward"] == "always"
     kinds = sorted(set(layers_with_experts(model)))
     return {
-        EMBEDDING: Block(parameters=embedding_of(model, dtype)),
+        EMBEDDING: Block(parameters=embedding_of(model, dtype), operators=tuple(embedding(work))),
         **{EXPERTS if experts else DENSE: _layer(case, experts) for experts in kinds},
-        HEAD: Block(parameters=(norm, *output), operators=logits),
-        NORM: Block(parameters=(norm,)),
-        OUTPUT: Block(parameters=output, operators=logits),
+        HEAD: Block(parameters=(norm, *output), operators=tuple(head(work)), resharded=forced),
+        NORM: Block(parameters=(norm,), operators=tuple(final_norm(work))),
+        OUTPUT: Block(parameters=output, operators=tuple(logits(work, "input"))),
+        LAST_NORM: Block(parameters=(norm,), beside=output, operators=tuple(final_norm(work))),
+        PIECES: Block(
+            parameters=output,
+            beside=(norm,),
+            operators=tuple(pieces(work, case.size("loss.num_chunks"))),
+            resharded=False,
+        ),
     }
 
 
@@ -39,10 +51,12 @@ def _layer(case: Case, experts: bool) -> Block:
     inner = experts_of(case, model, dtype) if experts else _feed_forward(model, dtype)
     rest = (*norms, *inner) if model["multi_latent_attention"] else (*inner, *norms)
     parameters = (*attention_of(model, dtype), *rest)
+    operators = layer_operators(case, experts)
     return Block(
         parameters=parameters,
         buffers=_buffers(case, experts),
-        operators=products_of(case, parameters, attends=True),
+        operators=operators,
+        recomputed=recomputed_of(case, operators),
     )
 
 

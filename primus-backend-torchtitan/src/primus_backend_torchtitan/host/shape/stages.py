@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from primus_backend_torchtitan.architecture import layers_with_experts
 from primus_backend_torchtitan.host.case import PIPELINE, Case
 from primus_backend_torchtitan.host.schedules import Schedule, schedule_of
-from primus_backend_torchtitan.host.shape.blocks import DENSE, EMBEDDING, EXPERTS, HEAD, NORM, OUTPUT
+from primus_backend_torchtitan.host.shape.blocks import DENSE, EMBEDDING, EXPERTS, HEAD, LAST_NORM, NORM, OUTPUT, PIECES
+from primus_backend_torchtitan.host.shape.recomputed import recomputes_layers
 from primus_core.experiment import Value
 from primus_core.shape import Run
 
@@ -22,12 +23,16 @@ def stages_of(case: Case) -> tuple[tuple[Chunk, ...], ...]:
     ranks = case.size(PIPELINE)
     kinds = [EXPERTS if experts else DENSE for experts in layers_with_experts(case.model)]
     if ranks == 1:
-        return ((_runs([EMBEDDING, *kinds, HEAD]),),)
-    chunks = [_runs(names) for names in _cut(case, kinds, ranks)]
+        return ((_runs(case, [EMBEDDING, *kinds, *_head(case)]),),)
+    chunks = [_runs(case, names) for names in _cut(case, kinds, ranks)]
     each, folded = len(chunks) // ranks, _schedule(case).folded
     return tuple(
         tuple(chunks[index] for index in sorted(_held(rank, ranks, each, folded=folded))) for rank in range(ranks)
     )
+
+
+def _head(case: Case) -> list[str]:
+    return [LAST_NORM, PIECES] if case.values["loss.kind"] == "chunked" else [HEAD]
 
 
 def _held(rank: int, ranks: int, each: int, *, folded: bool) -> Iterable[int]:
@@ -41,11 +46,11 @@ def _cut(case: Case, kinds: Sequence[str], ranks: int) -> list[list[str]]:
     """The names of the blocks of each stage."""
     written = case.values["parallelism.module_fqns_per_model_part"]
     if isinstance(written, list):
-        return [_read(stage, kinds) for stage in written]
+        return [_read(case, stage, kinds) for stage in written]
     counts = _counts(case, len(kinds), ranks)
     starts = [sum(counts[:stage]) for stage in range(len(counts))]
     parts = [list(kinds[start : start + count]) for start, count in zip(starts, counts, strict=True)]
-    return [[EMBEDDING, *parts[0]], *parts[1:-1], [*parts[-1], HEAD]]
+    return [[EMBEDDING, *parts[0]], *parts[1:-1], [*parts[-1], *_head(case)]]
 
 
 def _counts(case: Case, layers: int, ranks: int) -> list[int]:
@@ -70,19 +75,18 @@ def _schedule(case: Case) -> Schedule:
     return found
 
 
-def _read(stage: Value, kinds: Sequence[str]) -> list[str]:
+def _read(case: Case, stage: Value, kinds: Sequence[str]) -> list[str]:
     """The blocks of a stage that is written as names of modules, in the order of the model."""
     names = {str(name) for name in stage} if isinstance(stage, list) else set()
     layers = [kind for index, kind in enumerate(kinds) if f"layers.{index}" in names]
     ends = {"norm": NORM, "lm_head": OUTPUT}
-    last = [HEAD] if names >= set(ends) else [block for name, block in ends.items() if name in names]
+    last = _head(case) if names >= set(ends) else [block for name, block in ends.items() if name in names]
     return [*([EMBEDDING] if "tok_embeddings" in names else ()), *layers, *last]
 
 
-def _runs(names: Iterable[str]) -> Chunk:
-    return tuple(_counted(names))
-
-
-def _counted(names: Iterable[str]) -> Iterator[Run]:
-    for name, same in groupby(names):
-        yield Run(block=name, count=len(list(same)))
+def _runs(case: Case, names: Iterable[str]) -> Chunk:
+    again = int(recomputes_layers(case))
+    return tuple(
+        Run(block=name, count=len(list(same)), recompute=again if name in (DENSE, EXPERTS) else 0)
+        for name, same in groupby(names)
+    )

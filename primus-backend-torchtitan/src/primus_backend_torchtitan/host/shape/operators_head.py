@@ -1,0 +1,97 @@
+"""The ends of the model: the embedding, and the output layer with the loss."""
+
+from __future__ import annotations
+
+from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
+from primus_backend_torchtitan.host.shape.operators_norm import norm
+from primus_backend_torchtitan.host.shape.operators_work import FP32, INT64, Work
+from primus_core.shape import Activation, Operator
+
+
+def embedding(work: Work) -> list[Operator]:
+    """Rows of the table; tensor parallel ranks have some of its rows, and zeros for other tokens.
+
+    On a CPU the mask of all layers is among it.
+    """
+    mask = 0 if work.fused else work.batch * work.length * work.length * work.context
+    kept = mask + (work.tokens * (INT64 + work.element) if work.tensor > 1 else 0)
+    made = "rows" if work.tensor > 1 else "output"
+    return [
+        Operator(
+            name="tok_embeddings",
+            component="embedding",
+            makes=(
+                Activation(name="mask", bytes=kept, gradient=0),
+                Activation(name=made, bytes=work.whole),
+            ),
+            keeps=("mask",),
+            scratch=work.whole if work.tensor > 1 else 0,
+            backward_scratch=work.whole if work.tensor > 1 else 0,
+            weights=("tok_embeddings.weight",),
+        ),
+        *summed(work, "rows", "output", "embedding"),
+    ]
+
+
+def final_norm(work: Work) -> list[Operator]:
+    """Of all tokens, as the output layer reads them."""
+    gathers, _ = gathered(work, "normed", "head")
+    return [*norm(work, "norm", "input", "normed"), *gathers]
+
+
+def head(work: Work) -> list[Operator]:
+    """Final norm, logits and the loss of the whole micro batch at once."""
+    before = final_norm(work)
+    source = before[-1].makes[-1].name
+    return [*before, *logits(work, source)]
+
+
+def logits(work: Work, source: str) -> list[Operator]:
+    """The output layer, and the loss: it keeps the logarithms of probabilities in fp32.
+
+    TorchTitan's own loss over divided logits has one tensor more of that size in both passes.
+    """
+    exact = work.tokens * work.vocabulary * FP32
+    narrow = work.element != FP32
+    divided = work.tensor > 1
+    forward = (exact if narrow else 0) + (exact if divided else 0)
+    backward = (2 if divided else 1) * exact + (exact // 2 if narrow else 0)
+    return [
+        product(work, "lm_head", source, "logits", work.vocabulary, inner=work.hidden, component="head"),
+        Operator(
+            name="loss",
+            component="loss",
+            reads=("logits",),
+            makes=(Activation(name="probabilities", bytes=exact, gradient=0),),
+            keeps=("probabilities",),
+            scratch=forward,
+            backward_scratch=backward,
+        ),
+    ]
+
+
+def pieces(work: Work, number: int) -> list[Operator]:
+    """The loss in pieces of the sequence, each forward and backward by itself before the next one begins.
+
+    The copies of the pieces and the sum of their gradients in fp32 live all the time; so does the gradient of the
+    output layer's weight, in fp32, to which each piece adds its own. The logits of a piece stay until the next ones are
+    there. After the last piece the weight's gradient is reduced.
+    """
+    exact = work.tokens * work.vocabulary * FP32 // number
+    logits_ = work.tokens * work.vocabulary * work.element // number
+    size = work.vocabulary * work.hidden
+    summed_ = size * FP32
+    loss = logits_ + (4 if work.tensor > 1 else 3) * exact
+    weight = 2 * logits_ + size * work.element + work.whole // number
+    reduced = logits_ + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
+    return [
+        Operator(
+            name="loss",
+            component="loss",
+            reads=("input",),
+            makes=(Activation(name="loss", bytes=FP32, gradient=0),),
+            keeps=("input",),
+            backward_scratch=work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced),
+            flops=2 * work.tokens * work.context * work.hidden * work.vocabulary * work.tensor,
+        )
+    ]

@@ -1,0 +1,56 @@
+"""The feed-forward block, gated by SiLU."""
+
+from __future__ import annotations
+
+from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
+from primus_backend_torchtitan.host.shape.operators_norm import norm
+from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_core.shape import Activation, Operator
+
+_PART = "mlp"
+
+
+def mlp(work: Work) -> list[Operator]:
+    """From the stream after attention to the layer's output."""
+    gathers, source = gathered(work, "normed2", _PART)
+    held = ("normed2",) if gathers else ()
+    made = "down.part" if work.tensor > 1 else "down"
+    return [
+        *norm(work, "ffn_norm", "middle", "normed2"),
+        *gathers,
+        *gated(work, "feed_forward", source, made, work.ffn, _PART, held),
+        *summed(work, made, "down", _PART, held),
+        add(work, "mlp.add", "down", "middle", "output", _PART, held),
+    ]
+
+
+def gated(
+    work: Work, name: str, source: str, made: str, width: int, component: str, holds: tuple[str, ...] = ()
+) -> list[Operator]:
+    """Three products and the gate between them; each step keeps what it reads."""
+    size = work.wide(width)
+    gate, silu, up, inner = (f"{name}.{part}" for part in ("gate", "silu", "up", "inner"))
+
+    def first(weight: str, result: str) -> Operator:
+        return product(
+            work, f"{name}.{weight}", source, result, width, inner=work.hidden, component=component, holds=holds
+        )
+
+    return [
+        first("w1", gate),
+        _step(f"{name}.activation", (gate,), silu, size, component, holds),
+        first("w3", up),
+        _step(f"{name}.multiply", (silu, up), inner, size, component, holds),
+        product(work, f"{name}.w2", inner, made, work.hidden, inner=width, component=component, holds=holds),
+    ]
+
+
+def _step(name: str, reads: tuple[str, ...], made: str, size: int, component: str, holds: tuple[str, ...]) -> Operator:
+    return Operator(
+        name=name,
+        component=component,
+        reads=reads,
+        makes=(Activation(name=made, bytes=size),),
+        keeps=reads,
+        holds=holds,
+    )

@@ -1,0 +1,45 @@
+"""What activation checkpointing keeps of a layer, and what runs again in the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from primus_backend_torchtitan.host.case import Case
+from primus_core.shape import Operator, Recomputed
+
+_KIND, _FORCED = "activation_checkpoint.kind", "activation_checkpoint.force_recompute_mm_shapes_by_fqns"
+_GATE = "moe.router.gate"
+_SAVED = ("attention.inner_attention",)
+_SUMS = ("attended.sum", "down.sum")
+"""Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name."""
+
+
+def recomputes_layers(case: Case) -> bool:
+    """Layers keep nothing but their input."""
+    return case.values[_KIND] == "full"
+
+
+def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
+    """The whole layer, but for the results that TorchTitan's selective checkpointing keeps."""
+    if case.values[_KIND] != "selective":
+        return ()
+    saves = tuple(_saved(case, operators))
+    return (Recomputed(first=operators[0].name, last=operators[-1].name, saves=saves),)
+
+
+def _saved(case: Case, operators: Sequence[Operator]) -> Iterator[str]:
+    """Every second product from the first on, not counting those as wide as a router; sums over ranks; attention."""
+    kept = (_SAVED if case.accelerator != "cpu" else ()) + (_SUMS if _divides_tokens(case) else ())
+    products = [op.name for op in operators if _is_product(op)]
+    for op in operators:
+        if op.name in (*kept, *products[::2]):
+            yield from (made.name for made in op.makes)
+
+
+def _divides_tokens(case: Case) -> bool:
+    return case.values["parallelism.enable_sequence_parallel"] is True
+
+
+def _is_product(op: Operator) -> bool:
+    """A product of two matrices as torch computes it; grouped ones and those with a bias are other operations."""
+    return op.flops > 0 and len(op.weights) == 1 and op.weights[0].endswith(".weight") and op.name != _GATE
