@@ -90,7 +90,7 @@ def test_accelerators_have_settings_of_their_own() -> None:
 
 
 def test_the_table_is_whole() -> None:
-    """Every row has a source and regular expressions that compile, is about at least one variable, and none is twice."""
+    """Every row has a source, expressions that compile, is about at least one variable, and none is twice."""
     table = json.loads((Path(judging.__file__).parent / "table.json").read_text(encoding="utf-8"))
     assert {row["source"] for row in table["rows"]} == set(table["sources"])
     assert len({(rule.kind, tuple(sorted(rule.holds.items())), rule.names) for rule in rules()}) == len(rules())
