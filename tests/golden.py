@@ -28,7 +28,7 @@ _PATTERNS = (
     (r"\b(?:\d+ d )?(?:\d+ h )?(?:\d+ min )?\d+(?:\.\d+)? (?:ms|s)\b", "<DURATION>"),
     (r"\b\d+ (?:d|h)(?: \d+ (?:h|min))?\b|\b\d+ min\b", "<DURATION>"),
     (rf"\b{_NUMBER} (?:[kMGT]i?B|bytes)\b", "<SIZE>"),
-    (rf"\b{_NUMBER} (?:tokens/s|TFLOP/s)(?!\w)", "<SPEED>"),
+    (rf"\b{_NUMBER} (?:tokens/s|TFLOP/s|TFLOP an iteration)(?!\w)", "<SPEED>"),
     (r"(?i)\b(pid|process|processes)([ =:]+)\d+(?:, \d+)*\b", r"\1\2<PID>"),
     (r"(?<![\d.])(?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1\]):\d{4,5}\b", "<ADDRESS>"),
     (r"(?i)\b(port|MASTER_PORT)([ =:]+)\d{4,5}\b", r"\1\2<PORT>"),

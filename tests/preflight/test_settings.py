@@ -102,8 +102,8 @@ def test_the_table_is_whole() -> None:
 
 
 def test_the_documentation_has_every_variable() -> None:
-    """`docs/preflight.md` lists what is judged."""
-    page = (Path(__file__).parents[2] / "docs/preflight.md").read_text(encoding="utf-8")
+    """`docs/preflight-checks.md` lists what is judged."""
+    page = (Path(__file__).parents[2] / "docs/preflight-checks.md").read_text(encoding="utf-8")
     assert [name for rule in rules() for name in rule.names if f"`{name}`" not in page] == []
 
 

@@ -15,7 +15,7 @@ from primus_core.cli.launching import in_mode, patched, with_launcher_file
 from primus_core.cli.modes import Mode
 from primus_core.cli.output import complain, say
 from primus_core.cli.prepare import Prepared, prepare
-from primus_core.errors import ExitCode
+from primus_core.errors import ExitCode, raise_all
 from primus_core.files import write_atomic
 from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
@@ -67,7 +67,7 @@ def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, 
     with experiment_of(prepared.plan, env):
         say(headline(prepared.plan))
         write_plan(prepared)
-        tell_memory(prepared)
+        tell_model(prepared)
         return submit_plan(prepared, console, silent=silent)
 
 
@@ -108,12 +108,21 @@ def write_plan(prepared: Prepared) -> None:
         raise rundir.unwritable(error) from None
 
 
-def tell_memory(prepared: Prepared) -> None:
-    """Say what memory the run is projected to need, where its back end tells that."""
-    from primus_core.cli.projection.running import projected_lines  # here: a dry run projects nothing
+def tell_model(prepared: Prepared) -> None:
+    """Say how large the model is, what it is projected to need, and what of that is not here.
 
-    for line in projected_lines(prepared.plan, prepared.hosts):
+    Raises:
+        RunError: something is not here, and warnings are errors.
+    """
+    from primus_core.cli.projection.running import foretell  # here: a dry run projects nothing
+
+    foretold = foretell(prepared.plan, prepared.hosts)
+    for line in foretold.lines:
         say(line)
+    if prepared.plan.preflight == "strict":
+        raise_all([finding.as_error() for finding in foretold.findings])
+    for finding in foretold.findings:
+        complain(_warning(finding), prepared.env)
 
 
 def write_code(prepared: Prepared) -> None:

@@ -14,7 +14,7 @@ from attrs import evolve
 from primus_core.apart import APART
 from primus_core.cli.output import say
 from primus_core.cli.prepare import Prepared
-from primus_core.cli.run import experiment_of, headline, submit_plan, tell_memory, write_plan
+from primus_core.cli.run import experiment_of, headline, submit_plan, tell_model, write_plan
 from primus_core.codec import from_json
 from primus_core.errors import ExitCode
 from primus_core.files import write_atomic
@@ -55,9 +55,9 @@ def _lead(prepared: Prepared, place: Place, env: Mapping[str, str], console: Sho
         say(headline(prepared.plan))
         leader.gather(_say)
         write_plan(prepared)
+        tell_model(prepared)  # before the others start, for it may end the run
         path = RunDir(Path(prepared.plan.run_dir)).plan
         leader.announce(_offer(prepared, path))
-        tell_memory(prepared)
         return submit_plan(prepared, console, silent=silent, peers=leader)
 
 

@@ -1,33 +1,57 @@
-"""What `primus run` says of a run's memory before it starts, and keeps in the run's folder."""
+"""What `primus run` says of a model and its memory before it starts, and keeps in the run's folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from primus_core.cli.projection.scarce import scarce
 from primus_core.codec import to_json
 from primus_core.errors import PrimusError
 from primus_core.files import write_atomic
 from primus_core.hooks import HostPlugins
 from primus_core.log.console import topic_line
+from primus_core.outcome import Finding
 from primus_core.plan import RunPlan
 from primus_core.projection.fit import margin_of
+from primus_core.projection.flops import flops_of
 from primus_core.projection.project import Projection, project
 from primus_core.quantities import memory_size
+from primus_core.records import frozen
 from primus_core.report.projected import Projected
 from primus_core.rundir import RunDir
+from primus_core.shape import ModelShape
 
 
-def projected_lines(plan: RunPlan, hosts: HostPlugins) -> list[str]:
-    """One line, where the back end tells its model; that it cannot be told hinders no run."""
+@frozen(kw_only=True)
+class Foretold:
+    """What is known of a run before it starts."""
+
+    lines: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What it lacks."""
+
+
+def foretell(plan: RunPlan, hosts: HostPlugins) -> Foretold:
+    """Where the back end tells its model; that it cannot be told hinders no run."""
     try:
         shape = hosts.model_shape(plan) if plan.translation else None
         projection = project(shape) if shape else None
     except (PrimusError, ValueError) as error:
-        return [topic_line("memory", f"not projected: {error}")]
-    if projection is None:
-        return []
+        return Foretold(lines=(topic_line("memory", f"not projected: {error}"),))
+    if shape is None or projection is None:
+        return Foretold()
     _keep(projection, plan)
-    return [topic_line("memory", _line(projection, plan))]
+    lines = (topic_line("model", _model(projection, shape)), topic_line("memory", _line(projection, plan)))
+    return Foretold(lines=lines, findings=tuple(scarce(projection, plan)))
+
+
+def _model(projection: Projection, shape: ModelShape) -> str:
+    """Parameters, and what an optimizer step computes where the back end tells that."""
+    heaviest = projection.heaviest
+    where = f"on a rank of stage {heaviest.number}" if len(projection.stages) > 1 else "on each rank"
+    flops = flops_of(shape).model_per_iteration / 1e12
+    computes = f"; {flops:,.3g} TFLOP an iteration" if flops else ""
+    return f"{projection.parameters:,} parameters, {heaviest.parameters:,} {where}{computes}"
 
 
 def _line(projection: Projection, plan: RunPlan) -> str:
