@@ -13,7 +13,7 @@ from primus_core.experiment import Value
 from primus_preflight.benchmarks.rows import rounded
 
 Work = Callable[[], object]
-_BATCH = 16
+_BATCH = 200
 _MOST = 100_000
 """Repetitions that count: more of them take memory and tell nothing new."""
 
