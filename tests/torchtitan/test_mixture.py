@@ -48,7 +48,7 @@ def test_a_mixture_keeps_and_needs_what_is_told(model: str, titan_ranks: Ranks, 
 
 @pytest.mark.parametrize("model", ["mixture", "latent"])
 def test_its_operations_are_those_of_its_weights(model: str) -> None:
-    """As many as `products_of` tells."""
+    """As many as the whole layer tells of its experts."""
     _, plan = next(plans_of(shallow(SMALL[model]), [Layout(1, {})]))
     assert plan.translation
     assert plan.experiment
