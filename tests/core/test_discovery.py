@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from primus_core import discovery
+from primus_core.cli.main import main
 from primus_core.contract import CONTRACT
 from primus_core.discovery import metadata
 from primus_core.errors import ConfigError, DependencyError
@@ -109,10 +110,21 @@ def test_metadata_without_a_name_or_in_another_encoding_stops_nothing(install: I
     assert found("primus.launchers", "single").state == "ok"
 
 
+def test_a_command_of_a_package_that_is_missing(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the package is absent, or older than the command, its name is told, and so is how to get it."""
+    with pytest.raises(ConfigError) as caught:
+        discovery.select(discovery.Plugins(), "primus.commands", "benchmark")
+    assert "pip install primus-preflight" in caught.value.remedy
+    install("primus-preflight", "[primus.preflight]\nold = old_check\n", version="0.0.1")  # hides the newer one
+    assert main(["direct", "--", "benchmark", "gemm"]) == 1
+    assert "the command 'benchmark' is not installed" in capsys.readouterr().err
+    assert main(["direct", "--", "benchmark", "--help"]) == 0
+    assert "pip install --upgrade primus-preflight" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("group", "name", "remedy"),
     [
-        ("primus.commands", "benchmark", "pip install --upgrade primus-preflight"),
         ("primus.launchers", "singel", "'single'"),
         ("primus.backends", "megatrn", "'megatron'"),
         ("primus.backends", "zzz", "known ones: primus-backend-megatron, primus-backend-torchtitan"),

@@ -204,7 +204,7 @@ def test_a_copy_that_cannot_be_written_any_more(capsys: pytest.CaptureFixture[st
         (["direct", "--", "--help"], ["train ", "run ", "plan "]),
         (["direct", "--", "train", "--help"], ["{pretrain}", "--config FILE"]),
         (["direct", "--", "train", "pretrain", "--help"], ["--config FILE", "--patch SCRIPT", "--launcher-config"]),
-        (["direct", "--", "benchmark", "--help"], ["primus-preflight", "pip install --upgrade primus-preflight"]),
+        (["direct", "--", "preflight", "--help"], ["--host", "--perf-test", "primus preflight report"]),
         (["--debug", "direct", "--debug", "--", "run", "--help"], ["primus run", "--silent"]),
     ],
 )
@@ -223,7 +223,6 @@ def test_help_at_every_level(words: list[str], told: list[str], capsys: pytest.C
     ("words", "code", "told"),
     [
         (["direct"], 2, "no command after `--`"),
-        (["direct", "--", "benchmark", "gemm"], 1, "the command 'benchmark' is not installed"),
         (["direct", "--", "trian"], 2, "did you mean train?"),
         (["direct", "train", "--", "x"], 2, "'train' stands before `--`"),
         (["direct", "--script", EXAMPLE, "--lr", "3"], 2, "write the arguments of the program after `--`"),
