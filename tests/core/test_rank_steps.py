@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from attrs import evolve
 
 from primus_core import __version__
 from primus_core.codec import to_json
+from primus_core.experiment import Experiment
 from primus_core.patching import fingerprint_target
 from primus_core.plan import Adjusted, Layout, PatchSpec, RunPlan, Target, Task, Translation
 from tests.core.rankruns import Ranks
@@ -220,3 +221,40 @@ def test_a_plan_that_does_not_fit_is_named_by_path(ranks: Ranks) -> None:
     assert ended.code == 2
     assert ended.report.failure is not None
     assert "colour" in ended.report.failure.text
+
+
+@pytest.mark.parametrize(
+    ("preflight", "local_rank", "wish", "ends"),
+    [
+        ("on", "0", "closed", True),
+        ("on", "1", "closed", False),
+        ("off", "0", "closed", False),
+        ("on", "0", "noisy", False),
+        ("strict", "0", "noisy", True),
+    ],
+)
+def test_the_first_rank_of_a_node_has_its_node_checked(
+    ranks: Ranks,
+    shop: Callable[..., RunPlan],
+    install: Callable[..., None],
+    preflight: Literal["on", "strict", "off"],
+    local_rank: str,
+    wish: str,
+    ends: bool,
+) -> None:
+    """Preflight plugins see the rank's own environment; what they find ends the run as the user wishes it."""
+    code = (
+        "from primus_core.contract import host\n"
+        "from primus_core.outcome import Finding, Where\n"
+        "@host\n"
+        "def preflight_check(plan, where, env):\n"
+        "    severity = {'closed': 'error', 'noisy': 'warning'}[env['NODE_IS']]\n"
+        "    return [Finding(check='node', severity=severity, summary=f'{where.value} is not well', cause='runtime')]\n"
+    )
+    install("node-check", "[primus.preflight]\nnode = nodecheck\n", {"nodecheck.py": code})
+    experiment = Experiment(file="e.yaml", work_group="t", user_name="m", exp_name="e", workspace="/w", modules={})
+    plan = shop(experiment=experiment, preflight=preflight)
+    ended = ranks.run(plan, RANK="0", LOCAL_RANK=local_rank, WORLD_SIZE="1", NODE_IS=wish)
+    told = ended.report.failure.text if ended.report.failure else ""
+    assert ("node is not well" in told) is ends
+    assert (ended.report.exit_code == 3) is ends
