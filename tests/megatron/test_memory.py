@@ -42,10 +42,10 @@ def test_more_steps(ranks: Ranks, tmp_path: Path) -> None:
 
 
 def test_the_cases() -> None:
-    """Twenty are chosen, ten are drawn, and all can be projected."""
+    """Twenty-two are chosen, ten are drawn, and all can be projected."""
     cases = (*CHOSEN, *drawn())
-    assert len(CHOSEN) == 20
-    assert len(cases) == 30
+    assert len(CHOSEN) == 22
+    assert len(cases) == 32
     assert all(activations(case.projected()) > 0 for case in cases)
 
 

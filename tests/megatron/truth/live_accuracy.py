@@ -1,6 +1,6 @@
 """The most that lives at once in Megatron's own training steps, against projection: chosen and drawn cases.
 
-``python -m tests.megatron.truth.live_accuracy [NAME...]`` writes a JSON line for each of 30 cases, in some minutes of
+``python -m tests.megatron.truth.live_accuracy [NAME...]`` writes a JSON line for each of 32 cases, in some minutes of
 one core: ``{"model", "layout", "figures", "projected", "measured"}``. Bytes are those that a step needs
 beside what lives before it. It fails where a case is beyond what `tests.megatron.truth.live_cases.problem` allows.
 """

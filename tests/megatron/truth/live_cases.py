@@ -175,6 +175,14 @@ CHOSEN = (
         params={**MIXTURE, "expert_model_parallel_size": 2, "moe_shared_expert_intermediate_size": 512},
         ranks=2,
     ),
+    Case(name="one more token predicted", params={"mtp_num_layers": 1, **LARGE_VOCABULARY}),
+    Case(
+        name="one more token predicted, last of two stages, sequence parallel, fused",
+        params={**piped(2, 4), **SEQUENCE, "mtp_num_layers": 1},
+        ranks=4,
+        rank=3,
+        fused=True,
+    ),
     Case(name="latent attention, fused", params=LATENT, fused=True),
     Case(name="latent attention with experts", params={**LATENT, **MIXTURE}),
     Case(

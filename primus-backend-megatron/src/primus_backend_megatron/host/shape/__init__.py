@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.blocks import blocks_of, stages_of
+from primus_backend_megatron.host.shape.layers import predicts_with_loss
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_backend_megatron.host.shape.schedule import schedule_of
 from primus_backend_megatron.host.shape.sharding import groups_of, sharding_of
@@ -13,7 +14,9 @@ from primus_core.shape import ModelShape
 __all__ = ["shape_of", "shape_of_plan"]
 
 _BALANCED = "Every expert gets as many tokens as every other."
-_PREDICTION = "What layers of multi-token prediction keep for the backward pass is not counted; their weights are."
+_PREDICTION = (
+    "What layers of multi-token prediction on a stage without the loss keep is not counted; their weights are."
+)
 _DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
 _FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
 _SHARDED = "Weights are counted whole on each rank; use_torch_fsdp2 and use_megatron_fsdp may hold less."
@@ -48,7 +51,7 @@ def _notes(case: Case) -> tuple[str, ...]:
     fused = Work.of(case).fused
     told = {
         _BALANCED: case.shape.experts > 0,
-        _PREDICTION: case.on("mtp_num_layers"),
+        _PREDICTION: case.on("mtp_num_layers") and not predicts_with_loss(case),
         _DROPPED: not fused and case.on("attention_dropout"),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
         _SHARDED: case.on("use_torch_fsdp2") or case.on("use_megatron_fsdp"),

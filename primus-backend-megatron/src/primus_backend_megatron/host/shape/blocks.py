@@ -50,8 +50,12 @@ def _block(case: Case, kind: str) -> Block:
 
 
 def _workspace(work: Work, kind: str) -> int:
-    """Tables and buffers that all micro batches share, and at the ends of the model the batches."""
-    return work.gathered() + work.positions() + (work.batches() if kind in (EMBEDDING, HEAD) else 0)
+    """Tables and buffers that all micro batches share, and at the ends of the model the batches.
+
+    Multi-token prediction gathers the tokens of two hidden states side by side.
+    """
+    gathered = work.gathered() * (2 if kind == PREDICTION else 1)
+    return gathered + work.positions() + (work.batches() if kind in (EMBEDDING, HEAD) else 0)
 
 
 def _buffers(tensors: parameters.Tensors, kind: str) -> tuple[Parameter, ...]:

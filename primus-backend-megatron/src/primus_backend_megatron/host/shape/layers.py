@@ -49,6 +49,11 @@ def chunks_of(case: Case) -> tuple[tuple[tuple[str, ...], ...], ...]:
     return tuple(tuple(filled[stage::stages]) for stage in range(stages))
 
 
+def predicts_with_loss(case: Case) -> bool:
+    """Layers of multi-token prediction are on the stage that computes the loss."""
+    return PREDICTION in chunks_of(case)[-1][-1]
+
+
 def _by_layout(case: Case) -> list[list[str]]:
     """Chunks in the order of the layers, where the experiment lists them; empty where it does not."""
     layout = case.values["pipeline_model_parallel_layout"]

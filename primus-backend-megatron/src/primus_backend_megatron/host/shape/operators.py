@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.shape.layers import predicts_with_loss
 from primus_backend_megatron.host.shape.operators_attention import attention
 from primus_backend_megatron.host.shape.operators_experts import mixture
 from primus_backend_megatron.host.shape.operators_head import embedding, head
 from primus_backend_megatron.host.shape.operators_latent import latent_attention
 from primus_backend_megatron.host.shape.operators_mlp import mlp
-from primus_backend_megatron.host.shape.operators_prediction import prediction
+from primus_backend_megatron.host.shape.operators_prediction import prediction, told_apart
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Operator, Recomputed, Run
 
 
 def operators_of(case: Case, kind: str) -> tuple[Operator, ...]:
-    """The operators of a block, by its kind; of a layer of multi-token prediction its FLOPs alone."""
+    """The operators of a block, by its kind."""
     work = Work.of(case)
     return tuple(_OPERATORS[kind](work))
 
@@ -35,7 +36,7 @@ def _expert_layer(work: Work) -> list[Operator]:
 
 def _prediction(work: Work) -> list[Operator]:
     layer = _expert_layer(work) if work.case.shape.experts else _layer(work)
-    return prediction(work, layer, head(work))
+    return (prediction if predicts_with_loss(work.case) else told_apart)(work, layer, head(work))
 
 
 def recomputed_of(case: Case, kind: str) -> tuple[Recomputed, ...]:

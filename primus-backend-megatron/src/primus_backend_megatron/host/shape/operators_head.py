@@ -78,9 +78,18 @@ def _loss(work: Work) -> list[Operator]:
             holds=("logits",) if _keeps_first(work) else ("logits", "input"),
             makes=(probabilities, targets, Activation(name="loss", bytes=work.tokens * FP32)),
             keeps=("probabilities", "targets"),
+            scratch=_beside_predictions(work),
             passes=("logits",) if work.element == FP32 else (),
         )
     ]
+
+
+def _beside_predictions(work: Work) -> int:
+    """With multi-token prediction the library still holds the model's normed output, and what the first layer read is
+    not what this block is given."""
+    if not work.case.on("mtp_num_layers"):
+        return 0
+    return work.stream() * (1 if _keeps_first(work) else 2)
 
 
 def _keeps_first(work: Work) -> bool:

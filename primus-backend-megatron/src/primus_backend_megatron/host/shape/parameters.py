@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from primus_backend_megatron.host.legality.case import Case
-from primus_backend_megatron.host.shape.layers import EXPERTS, PREDICTION, chunks_of, kinds_of
+from primus_backend_megatron.host.shape.layers import EXPERTS, kinds_of, predicts_with_loss
 from primus_core.shape import DType, Group, Parameter
 
 Axes = tuple[Group | None, ...]
@@ -80,7 +80,7 @@ def head(tensors: Tensors) -> tuple[Parameter, ...]:
     staged, tied = case.size(_PIPELINE) > 1, shape.tied_embeddings
     norm = tensors.norm("decoder.final_layernorm", shape.hidden)
     (weight,) = tensors.column("output_layer", shape.vocabulary, shape.hidden)
-    predicts = staged and PREDICTION in chunks_of(case)[-1][-1]
+    predicts = staged and predicts_with_loss(case)
     weight = evolve(weight, order=_LAST, shared=tied, apart=tied and not predicts)
     copy = second_embedding(tensors) if predicts else ()
     return (*copy, *norm, *(() if tied and not staged else (weight,)))
@@ -237,5 +237,7 @@ def prediction(tensors: Tensors) -> tuple[Parameter, ...]:
         *inner,
         *tensors.norm("final_layernorm", hidden),
     )
-    alone = PREDICTION not in chunks_of(case)[-1][-1]
-    return (*(second_embedding(tensors) if alone else ()), *(evolve(one, order=_PREDICTED) for one in parts))
+    return (
+        *(() if predicts_with_loss(case) else second_embedding(tensors)),
+        *(evolve(one, order=_PREDICTED) for one in parts),
+    )
