@@ -48,6 +48,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """By suite, in the order of the columns of a file; other tables of a suite by its name and theirs."""
 _HIDDEN = ("suite", "run_id", "date", "host", "accelerator", "torch", "runtime", "label", "device", "world_size")
 _HIDDEN_TOO = ("peak_source", "trans_a", "trans_b", "min_us", "max_us", "iterations", "gbs", "backend", "error")
+_LARGE = 1e5
+"""From here on five digits would be told with a power of ten."""
 _NAMES = {
     "median_us": "median us",
     "spread_percent": "spread %",
@@ -154,4 +156,6 @@ def text_of(value: Value) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.5g}" if abs(value) < _LARGE else f"{value:.0f}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from primus_core.experiment import Value
-from primus_preflight.benchmarks.rows import Row
+from primus_preflight.benchmarks.rows import Row, text_of
 
 _NAMES = ("operation", "kernel", "op", "phase")
 
 
 def line_of(row: Row) -> str:
     """``mlp up forward 4096 x 14336 x 4096 bf16: 512.3 TFLOP/s, 940.1 us``."""
-    what = " ".join(filter(None, (_text(row.get(name)) for name in _NAMES)))
+    what = " ".join(filter(None, (text_of(row.get(name)) for name in _NAMES)))
     return f"{what} {_size(row)} {row['dtype']}: {_figure(row)}".replace("  ", " ").strip()
 
 
@@ -25,9 +24,5 @@ def _size(row: Row) -> str:
 def _figure(row: Row) -> str:
     if row["status"] != "ok":
         return f"{row['status']}: {row['error']}"
-    rate = f"{row['tflops']} TFLOP/s" if "tflops" in row else f"bus {row['busbw_gbs']} GB/s"
-    return f"{rate}, {row['median_us']} us"
-
-
-def _text(value: Value) -> str:
-    return "" if value is None else str(value)
+    rate = f"{text_of(row['tflops'])} TFLOP/s" if "tflops" in row else f"bus {text_of(row['busbw_gbs'])} GB/s"
+    return f"{rate}, {text_of(row['median_us'])} us"

@@ -15,6 +15,7 @@ from primus_core.cli.prepare import Prepared
 from primus_core.cli.run import start, warn
 from primus_core.cli.tasks import Given, prepare_task, tell_or_write
 from primus_core.errors import ConfigError, ExitCode
+from primus_core.parameters import nearest
 from primus_core.plan import Mount, RunPlan, Task
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.ranks import ranks_per_node
@@ -55,7 +56,9 @@ def _no_suite(argv: Sequence[str]) -> int:
             "`primus benchmark SUITE --help` explains one."
         )
         return ExitCode.OK
-    raise ConfigError("no suite of benchmarks is named", why=" ".join(argv), remedy=f"one of {', '.join(ABOUT)}")
+    meant = next(filter(None, (nearest(word, [*ABOUT]) for word in argv if not word.startswith("-"))), None)
+    remedy = f"did you mean {meant}?" if meant else f"one of {', '.join(ABOUT)}"
+    raise ConfigError("no suite of benchmarks is named", why=" ".join(argv), remedy=remedy)
 
 
 def _run(args: argparse.Namespace, arguments: Arguments, env: Mapping[str, str]) -> int:
