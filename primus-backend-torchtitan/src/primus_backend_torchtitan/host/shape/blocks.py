@@ -10,7 +10,14 @@ from primus_backend_torchtitan.host.shape.attention import attention_of, rotatio
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
 from primus_backend_torchtitan.host.shape.operators import layer_operators
-from primus_backend_torchtitan.host.shape.operators_head import embedding, final_norm, head, logits, pieces
+from primus_backend_torchtitan.host.shape.operators_head import (
+    embedding,
+    final_norm,
+    head,
+    logits,
+    norm_before_pieces,
+    pieces,
+)
 from primus_backend_torchtitan.host.shape.operators_work import Work
 from primus_backend_torchtitan.host.shape.recomputed import recomputed_of
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
@@ -27,17 +34,23 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norm, output = norm_of("norm", model, dtype), output_of(case, model, dtype)
     work, forced = Work.of(case), case.values["parallelism.fsdp_reshard_after_forward"] == "always"
+    last = output or embedding_of(model, dtype)
     kinds = sorted(set(layers_with_experts(model)))
     return {
         EMBEDDING: Block(parameters=embedding_of(model, dtype), operators=tuple(embedding(work))),
         **{EXPERTS if experts else DENSE: _layer(case, experts) for experts in kinds},
-        HEAD: Block(parameters=(norm, *output), operators=tuple(head(work)), resharded=forced),
+        HEAD: Block(
+            parameters=(norm, *output),
+            beside=() if output else last,
+            operators=tuple(head(work)),
+            resharded=forced,
+        ),
         NORM: Block(parameters=(norm,), operators=tuple(final_norm(work))),
         OUTPUT: Block(parameters=output, operators=tuple(logits(work, "input"))),
-        LAST_NORM: Block(parameters=(norm,), beside=output, operators=tuple(final_norm(work))),
+        LAST_NORM: Block(parameters=(norm,), beside=last, operators=tuple(norm_before_pieces(work))),
         PIECES: Block(
             parameters=output,
-            beside=(norm,),
+            beside=(norm,) if output else (norm, *last),
             operators=tuple(pieces(work, case.size("loss.num_chunks"))),
             resharded=False,
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import FP32, INT64, Work
@@ -39,6 +41,19 @@ def final_norm(work: Work) -> list[Operator]:
     return [*norm(work, "norm", "input", "normed"), *gathers]
 
 
+def norm_before_pieces(work: Work) -> list[Operator]:
+    """The same where the loss is computed in pieces: the gradient of a tied weight has been reduced by then, and the
+    buffer that it was sent from is there."""
+    size = work.vocabulary * work.hidden * FP32 if tied(work) else 0
+    waits = size + size // work.case.shards
+    return [evolve(each, backward_scratch=each.backward_scratch + waits) for each in final_norm(work)]
+
+
+def tied(work: Work) -> bool:
+    """The output layer has no weight of its own."""
+    return not work.case.model["untie_embeddings_and_output_weights"]
+
+
 def head(work: Work) -> list[Operator]:
     """Final norm, logits and the loss of the whole micro batch at once."""
     before = final_norm(work)
@@ -56,8 +71,12 @@ def logits(work: Work, source: str) -> list[Operator]:
     divided = work.tensor > 1
     forward = (exact if narrow else 0) + (exact if divided else 0)
     backward = (2 if divided else 1) * exact + (exact // 2 if narrow else 0)
+    output = product(work, "lm_head", source, "logits", work.vocabulary, inner=work.hidden, component="head")
+    if tied(work):
+        size = work.vocabulary * work.hidden * work.element
+        output = evolve(output, weights=(), backward_scratch=output.backward_scratch + size)
     return [
-        product(work, "lm_head", source, "logits", work.vocabulary, inner=work.hidden, component="head"),
+        output,
         Operator(
             name="loss",
             component="loss",
