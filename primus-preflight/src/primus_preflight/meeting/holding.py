@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import time
 import traceback
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,8 @@ from primus_preflight.model import Measurement
 from primus_preflight.performance.options import Options
 from primus_preflight.performance.tokens import Trial
 
+_END_SECONDS = 5.0
+_NAP = 0.01
 Write = Callable[[Sequence[Measurement]], None]
 
 
@@ -56,6 +59,13 @@ class Holding:
         listener.close()
 
     def end(self) -> None:
+        """This node may have been told of the end before the others were: the process has a moment to tell them."""
+        limit = time.monotonic() + _END_SECONDS
+        while time.monotonic() < limit:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(self._pid, os.WNOHANG)[0]:
+                    return
+            time.sleep(_NAP)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
