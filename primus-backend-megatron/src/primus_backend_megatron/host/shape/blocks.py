@@ -15,9 +15,11 @@ from primus_backend_megatron.host.shape.layers import (
     chunks_of,
     joined,
     kinds_of,
+    predicts_with_loss,
 )
 from primus_backend_megatron.host.shape.operators import operators_of, recomputed_of, runs_of
 from primus_backend_megatron.host.shape.operators_head import tied_gradient
+from primus_backend_megatron.host.shape.operators_prediction import waiting_gradient
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Block, Parameter, Run
 
@@ -45,8 +47,14 @@ def _block(case: Case, kind: str) -> Block:
         operators=operators_of(case, kind),
         recomputed=recomputed_of(case, kind),
         workspace=_workspace(Work.of(case), kind),
-        leaves=tied_gradient(Work.of(case)) if kind == HEAD else 0,
+        leaves=_leaves(Work.of(case), kind),
     )
+
+
+def _leaves(work: Work, kind: str) -> int:
+    if kind == PREDICTION and predicts_with_loss(work.case):
+        return waiting_gradient(work)
+    return tied_gradient(work) if kind == HEAD else 0
 
 
 def _workspace(work: Work, kind: str) -> int:

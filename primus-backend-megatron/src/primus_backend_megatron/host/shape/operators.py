@@ -8,10 +8,10 @@ from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.layers import predicts_with_loss
 from primus_backend_megatron.host.shape.operators_attention import attention
 from primus_backend_megatron.host.shape.operators_experts import mixture
-from primus_backend_megatron.host.shape.operators_head import embedding, head
+from primus_backend_megatron.host.shape.operators_head import embedding, final_norm, head, scores
 from primus_backend_megatron.host.shape.operators_latent import latent_attention
 from primus_backend_megatron.host.shape.operators_mlp import mlp
-from primus_backend_megatron.host.shape.operators_prediction import prediction, told_apart
+from primus_backend_megatron.host.shape.operators_prediction import prediction, recomputed, told_apart
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Operator, Recomputed, Run
 
@@ -36,11 +36,20 @@ def _expert_layer(work: Work) -> list[Operator]:
 
 def _prediction(work: Work) -> list[Operator]:
     layer = _expert_layer(work) if work.case.shape.experts else _layer(work)
-    return (prediction if predicts_with_loss(work.case) else told_apart)(work, layer, head(work))
+    if predicts_with_loss(work.case):
+        return prediction(work, final_norm(work), layer, head(work))
+    return told_apart(work, layer, head(work))
+
+
+def _head(work: Work) -> list[Operator]:
+    predicted = work.case.on("mtp_num_layers") and predicts_with_loss(work.case)
+    return scores(work, "input") if predicted else head(work)
 
 
 def recomputed_of(case: Case, kind: str) -> tuple[Recomputed, ...]:
-    """The parts of a layer that selective recomputation runs again."""
+    """The parts of a layer that selective recomputation runs again; of multi-token prediction, what full one does."""
+    if case.values["recompute_granularity"] == "full" and kind == "prediction":
+        return recomputed(operators_of(case, kind))
     if case.values["recompute_granularity"] != "selective" or kind not in ("layer", "expert_layer"):
         return ()
     modules = case.values["recompute_modules"]
@@ -100,5 +109,5 @@ _OPERATORS: Mapping[str, Callable[[Work], Sequence[Operator]]] = {
     "layer": _layer,
     "expert_layer": _expert_layer,
     "prediction": _prediction,
-    "head": head,
+    "head": _head,
 }

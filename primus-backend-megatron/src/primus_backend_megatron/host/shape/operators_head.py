@@ -40,11 +40,21 @@ def head(work: Work) -> list[Operator]:
     loss is there; where that is recomputed or was received from another stage it is kept anyway. The loss keeps the
     probabilities in fp32, in the place of its copy of the logits; backward they become the gradient.
     """
+    return [*final_norm(work), *scores(work, "final_layernorm")]
+
+
+def final_norm(work: Work) -> list[Operator]:
+    """The norm of the last layer's output."""
     weights = (
         "decoder.final_layernorm.weight",
         *(("decoder.final_layernorm.bias",) if work.norm == "LayerNorm" else ()),
     )
-    return [*_waiting(work, norm(work, "final_layernorm", "input", weights)), _logits(work), *_loss(work)]
+    return _waiting(work, norm(work, "final_layernorm", "input", weights))
+
+
+def scores(work: Work, source: str) -> list[Operator]:
+    """Logits and loss of a normed output."""
+    return [_logits(work, source), *_loss(work)]
 
 
 def _waiting(work: Work, operators: list[Operator]) -> list[Operator]:
@@ -53,14 +63,12 @@ def _waiting(work: Work, operators: list[Operator]) -> list[Operator]:
     return [evolve(each, backward_scratch=each.backward_scratch + waits) for each in operators]
 
 
-def _logits(work: Work) -> Operator:
+def _logits(work: Work, source: str) -> Operator:
     """The product with the output layer's weight, or with the embedding's, where that is the same tensor.
 
     In fp32 the loss works in the place of the logits, which is then that of their gradient.
     """
-    (product,) = column(
-        work, "output_layer", "final_layernorm", "logits", work.vocabulary, inner=work.hidden, component="head"
-    )
+    (product,) = column(work, "output_layer", source, "logits", work.vocabulary, inner=work.hidden, component="head")
     if gradient := tied_gradient(work):
         product = evolve(product, weights=(), backward_scratch=product.backward_scratch + gradient)
     return evolve(product, keeps=(*product.keeps, "logits")) if work.element == FP32 else product

@@ -9,28 +9,38 @@ from attrs import evolve
 from primus_backend_megatron.host.shape.operators_linear import column
 from primus_backend_megatron.host.shape.operators_norm import norm
 from primus_backend_megatron.host.shape.operators_work import INT64, Work
-from primus_core.shape import Activation, Operator
+from primus_core.shape import Activation, Operator, Recomputed
 
-_LAYER = "transformer_layer."
+_LAYER, _HEAD = "transformer_layer.", "shared_head."
 
 
-def prediction(work: Work, layer: Sequence[Operator], head: Sequence[Operator]) -> list[Operator]:
+def prediction(
+    work: Work, final: Sequence[Operator], layer: Sequence[Operator], head: Sequence[Operator]
+) -> list[Operator]:
     """Its projection of two hidden states to one, a transformer layer, and the output layer with the loss again.
 
-    What it was given goes on to the next block as it is.
+    It begins with the model's own `final` norm, whose output goes on to the next block.
     """
     passed = Activation(name="passed", bytes=0, gradient=work.stream())
     return [
+        *(evolve(each, weights=()) for each in final),
         *_joined(work),
         *_renamed(layer, _LAYER, {"input": "predicted"}),
-        *_renamed(head, "shared_head.", {"input": f"{_LAYER}output"}, ("output_layer.weight",)),
-        Operator(name="pass", component="prediction", reads=("input",), passes=("input",), makes=(passed,)),
+        *_waiting(work, _renamed(head, _HEAD, {"input": f"{_LAYER}output"}, ("output_layer.weight",))),
+        Operator(
+            name="pass",
+            component="prediction",
+            reads=("final_layernorm",),
+            passes=("final_layernorm",),
+            keeps=("final_layernorm",),
+            makes=(passed,),
+        ),
     ]
 
 
 def told_apart(work: Work, layer: Sequence[Operator], head: Sequence[Operator]) -> list[Operator]:
     """The FLOPs alone, where it is on another stage than the output layer."""
-    every = prediction(work, layer, head)
+    every = prediction(work, (), layer, head)
     return [evolve(_computed(each), component="prediction") for each in every if each.flops]
 
 
@@ -38,6 +48,28 @@ def _computed(operator: Operator) -> Operator:
     return evolve(
         operator, reads=(), makes=(), keeps=(), holds=(), passes=(), weights=(), scratch=0, backward_scratch=0
     )
+
+
+def waiting_gradient(work: Work) -> int:
+    """Bytes of the gradient of the embedding's weight, which waits for that of the model's own embedding of tokens."""
+    return 0 if work.case.size("pipeline_model_parallel_size") > 1 else _vocabulary_gradient(work)
+
+
+def _vocabulary_gradient(work: Work) -> int:
+    return work.vocabulary * work.hidden * work.element
+
+
+def _waiting(work: Work, head: list[Operator]) -> list[Operator]:
+    """Of the output layer's weight the gradient by the model's own logits waits for that by these."""
+    size = _vocabulary_gradient(work)
+    more = {f"{_HEAD}loss": size, f"{_HEAD}output_layer": 2 * size}
+    return [evolve(each, backward_scratch=each.backward_scratch + more.get(each.name, 0)) for each in head]
+
+
+def recomputed(operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
+    """With full recomputation it runs again from both hidden states to its own normed output."""
+    norms = [each.name for each in operators if each.name.startswith("enorm")]
+    return (Recomputed(first=norms[0], last=f"{_HEAD}final_layernorm"),) if norms else ()
 
 
 def _joined(work: Work) -> list[Operator]:
@@ -52,10 +84,10 @@ def _joined(work: Work) -> list[Operator]:
             makes=(tokens, Activation(name="next", bytes=size)),
             keeps=("tokens",),
             scratch=work.tokens * work.hidden * work.element,
-            backward_scratch=work.vocabulary * work.hidden * work.element,
+            backward_scratch=_vocabulary_gradient(work),
         ),
         *norm(work, "enorm", "next", ("enorm.weight", *(("enorm.bias",) if bias else ()))),
-        *norm(work, "hnorm", "input", ("hnorm.weight", *(("hnorm.bias",) if bias else ()))),
+        *norm(work, "hnorm", "final_layernorm", ("hnorm.weight", *(("hnorm.bias",) if bias else ()))),
         Operator(
             name="join",
             component="prediction",
