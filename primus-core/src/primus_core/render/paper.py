@@ -55,15 +55,20 @@ def pdf(page: Page) -> bytes:
     file = io.BytesIO()
     title = _plain(page.title)
     sheets = SimpleDocTemplate(
-        file, pagesize=A4, leftMargin=_MARGIN, rightMargin=_MARGIN, topMargin=_MARGIN, bottomMargin=_MARGIN + 4 * mm
+        file,
+        pagesize=A4,
+        leftMargin=_MARGIN,
+        rightMargin=_MARGIN,
+        topMargin=_MARGIN,
+        bottomMargin=_MARGIN + 4 * mm,
+        invariant=1,
     )
     flow: list[Flowable] = [Lines(escape(title), _TITLE)]
     for block in page.blocks:
         flow += _flowables(block)
-    made = partial(Canvas, invariant=1, pageCompression=1)
     sheets.title, sheets.author = title, "Primus"
     footer = partial(_footer, title)
-    sheets.build(flow, onFirstPage=footer, onLaterPages=footer, canvasmaker=made)
+    sheets.build(flow, onFirstPage=footer, onLaterPages=footer)
     return file.getvalue()
 
 
