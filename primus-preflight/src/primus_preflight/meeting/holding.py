@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
@@ -61,15 +60,12 @@ class Holding:
     def end(self) -> None:
         """This node may have been told of the end before the others were: the process has a moment to tell them."""
         limit = time.monotonic() + _END_SECONDS
-        while time.monotonic() < limit:
-            with contextlib.suppress(ChildProcessError):
-                if os.waitpid(self._pid, os.WNOHANG)[0]:
-                    return
+        while not (ended := os.waitpid(self._pid, os.WNOHANG)[0]) and time.monotonic() < limit:
             time.sleep(_NAP)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+        if ended:
+            return
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
 
 
 def _prepare() -> None:
