@@ -157,6 +157,7 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     "no experts": ({"expert_model_parallel_size": 2}, 2, "experts", ["without experts"]),
     "experts": ({**MOE, "expert_model_parallel_size": 3}, 3, "experts", ["8 experts", "2 or 4"]),
     "features without experts": ({"moe_ffn_hidden_size": 64}, 1, "experts", ["without experts", "num_experts: null"]),
+    "one expert for each token": ({**MOE, "moe_router_topk": 1}, 1, "experts", ["moe_router_pre_softmax: true"]),
     "groups of experts": (
         {**MOE, "moe_router_num_groups": 3, "moe_router_group_topk": 1},
         1,

@@ -18,6 +18,7 @@ def check_experts(case: Case) -> Iterator[Finding]:
         yield from _without_experts(case)
         return
     yield from _division(case)
+    yield from _single(case)
     yield from _routing(case)
     yield from _groups(case)
     if case.size(_TENSOR) > 1 and not case.on("sequence_parallel"):
@@ -64,6 +65,19 @@ def _division(case: Case) -> Iterator[Finding]:
             f"a token cannot go to {chosen} of {experts} experts",
             ("moe_router_topk", "num_experts"),
             f"set moe_router_topk to {experts} or less",
+        )
+
+
+def _single(case: Case) -> Iterator[Finding]:
+    """The softmax over one chosen expert is always 1, and the router would learn nothing."""
+    softmax = case.values["moe_router_score_function"] == "softmax"
+    balanced = "sinkhorn" in str(case.values["moe_router_load_balancing_type"])
+    if case.shape.experts_per_token == 1 and softmax and not balanced and not case.on("moe_router_pre_softmax"):
+        yield case.error(
+            "experts",
+            "with one expert for each token the softmax has to come before the choice",
+            ("moe_router_topk", "moe_router_pre_softmax"),
+            "set moe_router_pre_softmax: true",
         )
 
 
