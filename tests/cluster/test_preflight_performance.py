@@ -1,0 +1,134 @@
+"""Performance tests among four hosts whose links are limited: what is bad is found, and the rest is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from primus_core.codec import from_json
+from primus_preflight import gathering
+from primus_preflight.agent.files import Measured
+from primus_preflight.judging import Limits, Report, judge
+from primus_preflight.model import Measurement, Node
+from tests.cluster.conftest import MakeHosts
+from tests.testbed.hosts import Hosts
+
+pytestmark = pytest.mark.cluster
+
+RATE = "400mbit"
+OPTIONS: Mapping[str, Any] = {"sizes": [4 << 20], "iterations": 3, "seconds": 30, "join_seconds": 120}
+NETWORK = ("inter-allreduce", "inter-p2p")
+
+
+class Meeting:
+    """Agents on all hosts, but for those that are left out."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        folder: Path,
+        tests: Sequence[str],
+        *,
+        absent: int = -1,
+        env: Mapping[int, Mapping[str, str]] | None = None,
+        **options: Any,
+    ) -> None:
+        self.folder = folder
+        self.count = len(hosts.names)
+        given = json.dumps({**OPTIONS, **options})
+        program = [sys.executable, "-m", "tests.testbed.meetings"]
+        self.agents = {
+            number: hosts.start(
+                name,
+                [*program, str(number), str(self.count), "node1", "29500", folder, given, *tests],
+                env={**os.environ, **(env or {}).get(number, {})},
+            )
+            for number, name in enumerate(hosts.names)
+            if number != absent
+        }
+
+    def nodes(self) -> dict[int, Node]:
+        """What the agents say at their end."""
+        said: dict[int, subprocess.Popen[str]] = self.agents
+        found: dict[int, Node] = {}
+        for number, agent in said.items():
+            output, errors = agent.communicate(timeout=300)
+            assert agent.returncode == 0, errors
+            found[number] = from_json(Node, output)
+            print(found[number].probes, errors)
+        return found
+
+    def measurements(self) -> tuple[Measurement, ...]:
+        """Those of the largest meeting, so far."""
+        texts = [path.read_text() for path in (self.folder / "preflight").glob("measurements*.json")]
+        return max((from_json(Measured, text).measurements for text in texts), key=len, default=())
+
+
+@pytest.fixture
+def hosts(make_hosts: MakeHosts) -> Hosts:
+    """Four hosts, each with a link of 400 Mbit/s."""
+    made = make_hosts(4)
+    for name in made.names:
+        made.limit(name, RATE)
+    return made
+
+
+def judged(folder: Path) -> Report:
+    report = judge(gathering.read([folder]), Limits.of(None), None)
+    print(*report.faults, sep="\n")
+    return report
+
+
+def figures(measurements: Sequence[Measurement], test: str) -> dict[tuple[int, ...], float]:
+    return {one.nodes: median(one.values) for one in measurements if one.test == test and one.status == "ok"}
+
+
+def accused(measurements: Sequence[Measurement]) -> set[tuple[str, int, str]]:
+    return {(one.test, one.nodes[0], one.status) for one in measurements if len(one.nodes) == 1 and one.status != "ok"}
+
+
+def test_a_host_with_a_slow_link_is_named(hosts: Hosts, tmp_path: Path) -> None:
+    """One host at 100 Mbit/s among others at 400: all its pairs are slow, sums are split until it is alone, the verdict
+    names it, and the others pass."""
+    hosts.limit("node3", "100mbit")
+    meeting = Meeting(hosts, tmp_path / "run", NETWORK)
+    meeting.nodes()
+    pairs = figures(meeting.measurements(), "inter-p2p")
+    assert set(pairs) == set(permutations(range(4), 2))
+    assert max(value for pair, value in pairs.items() if 2 in pair) < 0.014
+    assert min(value for pair, value in pairs.items() if 2 not in pair) > 0.025
+    verdicts = {node.node: node.verdict for node in judged(tmp_path / "run").nodes}
+    assert verdicts == {0: "pass", 1: "pass", 2: "failure", 3: "pass"}
+
+
+def test_one_slow_direction_is_a_link(hosts: Hosts, tmp_path: Path) -> None:
+    """What one host sends to one other is limited: that transfer alone is slow, and the verdict names the link."""
+    hosts.limit_way("node2", "node4", "80mbit", others=RATE)
+    meeting = Meeting(hosts, tmp_path / "run", ["inter-p2p"])
+    meeting.nodes()
+    pairs = figures(meeting.measurements(), "inter-p2p")
+    assert pairs.pop((1, 3)) < 0.011
+    assert min(pairs.values()) > 0.025
+    report = judged(tmp_path / "run")
+    assert [(fault.kind, fault.nodes) for fault in report.faults if fault.level == "failure"] == [("link", (1, 3))]
+    assert "failure" not in {node.verdict for node in report.nodes}
+
+
+def test_the_next_node_stands_in_for_node_0(hosts: Hosts, tmp_path: Path) -> None:
+    """Node 0 never comes: node 1 holds the meeting, all say that node 0 is not there, and the others see each other."""
+    meeting = Meeting(hosts, tmp_path / "run", [], absent=0, join_seconds=6)
+    said = meeting.nodes()
+    found = meeting.measurements()
+    assert {node.probes[-1].facts["coordinator"] for node in said.values()} == {1}
+    assert {one.nodes for node in said.values() for one in node.measurements} == {(1, 0), (2, 0), (3, 0)}
+    assert accused(found) == {("meeting", 0, "timeout")}
+    assert set(figures(found, "reach")) == set(permutations((1, 2, 3), 2))
