@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from statistics import median
@@ -20,6 +21,7 @@ from primus_preflight.agent.files import Measured
 from primus_preflight.judging import Limits, Report, judge
 from primus_preflight.model import Measurement, Node
 from tests.cluster.conftest import MakeHosts
+from tests.testbed import faulty_sums
 from tests.testbed.hosts import Hosts
 
 pytestmark = pytest.mark.cluster
@@ -72,6 +74,12 @@ class Meeting:
         texts = [path.read_text() for path in (self.folder / "preflight").glob("measurements*.json")]
         return max((from_json(Measured, text).measurements for text in texts), key=len, default=())
 
+    def wait_for(self, seen: Callable[[Measurement], bool]) -> None:
+        deadline = time.monotonic() + 200
+        while not any(map(seen, self.measurements())):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
 
 @pytest.fixture
 def hosts(make_hosts: MakeHosts) -> Hosts:
@@ -121,6 +129,47 @@ def test_one_slow_direction_is_a_link(hosts: Hosts, tmp_path: Path) -> None:
     report = judged(tmp_path / "run")
     assert [(fault.kind, fault.nodes) for fault in report.faults if fault.level == "failure"] == [("link", (1, 3))]
     assert "failure" not in {node.verdict for node in report.nodes}
+
+
+def test_a_host_that_is_cut_off_is_named_and_the_rest_is_judged(hosts: Hosts, tmp_path: Path) -> None:
+    """It is off the network in the middle of the tests: it is named, soon, and the others have all their figures."""
+    meeting = Meeting(hosts, tmp_path / "run", NETWORK, iterations=20, seconds=15)
+    meeting.wait_for(lambda one: one.test == "inter-allreduce")
+    hosts.cut("node3")
+    began = time.monotonic()
+    said = meeting.nodes()
+    assert time.monotonic() - began < 100
+    found = meeting.measurements()
+    assert accused(found) == {("meeting", 2, "timeout")}
+    assert {(0, 1), (1, 0), (0, 3), (3, 0), (1, 3), (3, 1)} <= set(figures(found, "inter-p2p"))
+    assert [one.nodes for one in said[2].measurements] == [(2, 0)]
+    verdicts = {node.node: node.verdict for node in judged(tmp_path / "run").nodes}
+    assert verdicts.pop(2) in ("failure", "missing")
+    assert set(verdicts.values()) == {"pass"}
+
+
+def test_a_host_whose_sums_are_wrong_is_named(hosts: Hosts, tmp_path: Path) -> None:
+    """A plugin of torch on one host makes sums wrong: that host is named, the others are measured without it."""
+    plugin = faulty_sums.install(tmp_path / "plugin")
+    meeting = Meeting(hosts, tmp_path / "run", ["inter-allreduce"], env={1: {"PYTHONPATH": str(plugin)}})
+    meeting.nodes()
+    found = meeting.measurements()
+    assert accused(found) == {("inter-allreduce", 1, "wrong")}
+    assert (0, 2, 3) in figures(found, "inter-allreduce")
+    verdicts = {node.node: node.verdict for node in judged(tmp_path / "run").nodes}
+    assert verdicts == {0: "pass", 1: "failure", 2: "pass", 3: "pass"}
+
+
+def test_healthy_hosts_are_tested_in_a_minute(hosts: Hosts, tmp_path: Path) -> None:
+    """What `--quick` runs, and its default sizes: all have figures within 60 s, and nobody is accused."""
+    began = time.monotonic()
+    meeting = Meeting(hosts, tmp_path / "run", ["gemm", "inter-allreduce"], sizes=[8 << 20], iterations=5)
+    meeting.nodes()
+    assert time.monotonic() - began < 60
+    found = meeting.measurements()
+    assert {one.status for one in found} == {"ok"}
+    assert sorted(one.nodes for one in found if one.test == "gemm") == [(0,), (1,), (2,), (3,)]
+    assert (0, 1, 2, 3) in figures(found, "inter-allreduce")
 
 
 def test_the_next_node_stands_in_for_node_0(hosts: Hosts, tmp_path: Path) -> None:
