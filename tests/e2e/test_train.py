@@ -19,7 +19,7 @@ from tests.e2e.support import EXAMPLE, QUICK, Primus, environment, no_process_le
 CONSOLE = re.compile(
     r"""^(
       train\s.* | run\s.* | patches\s.* | data\s.* | resume\s.* | start\s.* | checkpoint\s.* | logs\s.* | report\s.*
-      | memory\s.* | iteration\s.* | validation\s.* | done\s.* | reading\s.* | tokenizing\s.*
+      | model\s.* | memory\s.* | iteration\s.* | validation\s.* | done\s.* | reading\s.* | tokenizing\s.*
     )$""",
     re.VERBOSE,
 )
