@@ -40,6 +40,15 @@ class PrimusError(Exception):
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" if self.where else self.what
 
+    @property
+    def problems(self) -> tuple[PrimusError, ...]:
+        """Each problem by itself: the error, or those of a group."""
+        return (self,)
+
+    def told(self) -> dict[str, str]:
+        """What is said of it, by name, for who passes it on."""
+        return {"what": self.what, "where": self.where, "why": self.why, "remedy": self.remedy}
+
 
 class ConfigError(PrimusError):
     """The experiment, a preset, an override or a command-line argument is wrong."""
@@ -68,6 +77,10 @@ class ErrorGroup(PrimusError):
         super().__init__(f"{len(errors)} problems")
         self.errors = tuple(errors)
         self.exit_code = errors[0].exit_code
+
+    @property
+    def problems(self) -> tuple[PrimusError, ...]:
+        return tuple(problem for error in self.errors for problem in error.problems)
 
 
 def raise_all(errors: Sequence[PrimusError]) -> None:

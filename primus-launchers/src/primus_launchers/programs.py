@@ -26,5 +26,5 @@ def parse_before(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argpar
 
 def problems_event(errors: Sequence[PrimusError]) -> bytes:
     """What hindered a launcher, for the process that reads its events; the first error gives the exit code."""
-    problems = [{"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in errors]
+    problems = [one.told() for one in errors]
     return encode({"kind": "launcher", "problems": problems, "exit_code": int(errors[0].exit_code)})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from primus_core.errors import ErrorGroup, PrimusError
+from primus_core.errors import PrimusError
 from primus_core.screens import problem_lines
 
 
 def error_screen(error: Exception) -> str:
     """Text for the terminal, ending with a newline."""
     if isinstance(error, PrimusError):
-        problems = error.errors if isinstance(error, ErrorGroup) else (error,)
-        return "\n".join(problem_lines(problems)) + "\n"
+        return "\n".join(problem_lines(error.problems)) + "\n"
     return (
         f"error: internal: {type(error).__name__}: {error}\n"
         "  try: this is a bug in Primus; run again with --debug for the traceback and report it\n"

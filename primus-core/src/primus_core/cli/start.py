@@ -16,7 +16,7 @@ from primus_core.cli.arguments import Parser
 from primus_core.cli.finding import read_plan
 from primus_core.cli.output import say
 from primus_core.cli.run import experiment_of, headline
-from primus_core.errors import ConfigError, ErrorGroup, ExitCode, PrimusError
+from primus_core.errors import ConfigError, ExitCode, PrimusError
 from primus_core.hooks import load_host
 from primus_core.log.console import topic_line
 from primus_core.outcome import Problem, RunReport
@@ -71,15 +71,12 @@ def _reported(rundir: RunDir) -> Iterator[None]:
 
 
 def _unstarted(rundir: RunDir, error: PrimusError, since: float) -> RunReport:
-    told = error.errors if isinstance(error, ErrorGroup) else (error,)
     return RunReport(
         run_id=rundir.path.name,
         exit_code=error.exit_code,
         started=since,
         ended=time.time(),
-        launcher_problems=tuple(
-            Problem(what=one.what, where=one.where, why=one.why, remedy=one.remedy) for one in told
-        ),
+        launcher_problems=tuple(Problem(**one.told()) for one in error.problems),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from primus_core.errors import ConfigError, DependencyError, ErrorGroup, ExitCode, PrimusError, RunError
+from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusError, RunError
 
 _KINDS: dict[int, type[PrimusError]] = {
     ExitCode.USAGE: ConfigError,
@@ -16,17 +16,9 @@ _KINDS: dict[int, type[PrimusError]] = {
 
 def as_message(error: BaseException) -> dict[str, object]:
     """What `as_error` reads."""
-    if isinstance(error, ErrorGroup):
-        error = error.errors[0]
     if not isinstance(error, PrimusError):
         return {"what": f"{type(error).__name__}: {error}", "code": int(ExitCode.RUNTIME)}
-    return {
-        "what": error.what,
-        "where": error.where,
-        "why": error.why,
-        "remedy": error.remedy,
-        "code": int(error.exit_code),
-    }
+    return {**error.problems[0].told(), "code": int(error.exit_code)}
 
 
 def as_error(told: Mapping[str, Any]) -> PrimusError:

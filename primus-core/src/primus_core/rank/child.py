@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from primus_core import linux
-from primus_core.errors import ErrorGroup, ExitCode, PrimusError
+from primus_core.errors import ExitCode, PrimusError
 from primus_core.log.emitter import Emitter
 from primus_core.rank import signals, streams
 from primus_core.rank.channels import Channels
@@ -18,8 +18,6 @@ from primus_core.rank.stacks import Stacks
 
 _ORPHANED = 125
 _TRACEBACK_CHARACTERS = 16000
-_EXPLAINED = ("what", "where", "why", "remedy")
-"""The fields of `primus_core.outcome.Problem`."""
 
 
 def live(plan_path: str, channels: Channels, stacks: Stacks, *, parent: int, stop: Sequence[int] = ()) -> int:
@@ -91,7 +89,7 @@ def _die_of(number: signal.Signals) -> int:
 
 def _report(emitter: Emitter, error: BaseException) -> None:
     trace = "".join(traceback.format_exception(error))
-    problems = _problems(error)
+    problems = error.problems if isinstance(error, PrimusError) else ()
     for one in problems:
         values = {name: text for name, text in (("why", one.why), ("remedy", one.remedy)) if text}
         emitter.record("error", f"{type(one).__name__}: {one}", "primus", {**values, "traceback": trace})
@@ -103,18 +101,11 @@ def _report(emitter: Emitter, error: BaseException) -> None:
             "type": type(error).__name__,
             "text": "\n".join(map(_explain, problems)) or str(error),
             "traceback": trace[-_TRACEBACK_CHARACTERS:],
-            "problems": [{name: getattr(one, name) for name in _EXPLAINED} for one in problems],
+            "problems": [one.told() for one in problems],
             "at": raised_at(error),
             "chain": chain_of(error),
         }
     )
-
-
-def _problems(error: BaseException) -> list[PrimusError]:
-    """The failures that Primus itself explains; none for any other exception."""
-    if isinstance(error, ErrorGroup):
-        return [problem for one in error.errors for problem in _problems(one)]
-    return [error] if isinstance(error, PrimusError) else []
 
 
 def _explain(error: PrimusError) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from primus_core import linux
-from primus_core.errors import ErrorGroup, PrimusError, raise_all
+from primus_core.errors import PrimusError, raise_all
 from primus_core.log.events import encode
 from primus_core.plan import Mount, Process
 from primus_core.screens import problem_lines
@@ -61,7 +61,7 @@ class Wrapper:
             status = self._fetch(engine)
             return status if status else self._contain(engine)
         except PrimusError as error:
-            self._tell(error.errors if isinstance(error, ErrorGroup) else [error])
+            self._tell(error.problems)
             return int(error.exit_code)
         finally:
             _settle()

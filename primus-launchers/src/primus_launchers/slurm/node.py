@@ -171,13 +171,12 @@ class Node:
                 while child.poll() is None and time.monotonic() < end:
                     time.sleep(_TICK)
 
-    def _leave(self, *errors: PrimusError) -> int:
+    def _leave(self, error: PrimusError) -> int:
         """Say why nothing is started here."""
-        flat = [one for error in errors for one in (getattr(error, "errors", None) or [error])]
-        told = [{"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in flat]
-        self._tell("refused", problems=told, exit_code=int(flat[0].exit_code))
+        code = int(error.exit_code)
+        self._tell("refused", problems=[problem.told() for problem in error.problems], exit_code=code)
         self._wait_for_the_end()
-        return int(flat[0].exit_code)
+        return code
 
     def _notice(self, text: str) -> None:
         if text and self._request["env"].get("PRIMUS_CONSOLE") == "events":

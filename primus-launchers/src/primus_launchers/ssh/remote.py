@@ -141,8 +141,7 @@ class Remote:
 
 
 def refuse(errors: list[PrimusError]) -> None:
-    told = [{"what": one.what, "where": one.where, "why": one.why, "remedy": one.remedy} for one in errors]
-    tell("refused", problems=told, exit_code=int(errors[0].exit_code))
+    tell("refused", problems=[one.told() for one in errors], exit_code=int(errors[0].exit_code))
 
 
 def main() -> int:
