@@ -103,12 +103,9 @@ def _prepared(
     args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins, *, starts: bool
 ) -> Prepared:
     experiment = resolved(_file(args, shell, request), args, {**shell, **request.env}, plugins)
-    sections = launcher_sections(args, shell, experiment.launchers)
-    request, sections = placed(request, args.mode, sections)
+    request, sections, typed = located(args, shell, request, experiment.launchers)
     request = evolve(request, preflight="off" if args.skip_preflight else args.preflight)
-    typed = typed_sections(sections)
     experiment = with_host_paths(with_sections(experiment, sections), _volumes(typed))
-    request = evolve(request, hosts=hosts_for(args, typed, request))
     place = place_for(request.launcher, planned_env(experiment, request), typed.get("direct", {}))
     if place is None or place.leads:
         refuse_used(RunDir.of(experiment.folder, request.run_id))
@@ -120,7 +117,7 @@ def _prepared(
         strict=args.strict,
     )
     judged = judge(experiment, plugins, scope)
-    if not starts or "output_script" in typed.get(SLURM, {}):
+    if not starts_now(starts, typed):
         judged = evolve(judged, findings=tuple(as_warning(one, request.launcher) for one in judged.findings))
     raise_all(judged.failures)
     if judged.plan is None:
@@ -136,6 +133,27 @@ def _prepared(
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )
+
+
+def located(
+    args: argparse.Namespace, shell: Mapping[str, str], request: Request, sections: Sections
+) -> tuple[Request, Sections, Mapping[str, Mapping[str, Value]]]:
+    """The request with what starts the ranks, and where; the options of launchers that count for it, as said and typed.
+
+    Args:
+        sections: the experiment's.
+
+    Raises:
+        ConfigError: an option is wrong, or contradicts another.
+    """
+    request, used = placed(request, args.mode, launcher_sections(args, shell, sections))
+    typed = typed_sections(used)
+    return evolve(request, hosts=_hosts(args, typed, request)), used, typed
+
+
+def starts_now(starts: bool, typed: Mapping[str, Mapping[str, Value]]) -> bool:
+    """Whether this command is to start the ranks; not where a job's script is all that is wanted."""
+    return starts and "output_script" not in typed.get(SLURM, {})
 
 
 def _file(args: argparse.Namespace, shell: Mapping[str, str], request: Request) -> str:
@@ -266,7 +284,7 @@ def place_for(launcher: str, env: Mapping[str, str], options: Mapping[str, Value
     return place
 
 
-def hosts_for(args: argparse.Namespace, typed: Mapping[str, Mapping[str, Value]], request: Request) -> tuple[str, ...]:
+def _hosts(args: argparse.Namespace, typed: Mapping[str, Mapping[str, Value]], request: Request) -> tuple[str, ...]:
     """Where the launcher `ssh` shall start ranks: the command line counts more than its section."""
     given = "--hosts" if args.hosts is not None else "--hostfile" if args.hostfile is not None else ""
     if request.launcher != "ssh":

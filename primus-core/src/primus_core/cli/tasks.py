@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import evolve, field
+from attrs import field
 
 from primus_core import discovery
 from primus_core.cli.launchoptions import kept_references
@@ -16,26 +16,24 @@ from primus_core.cli.prepare import (
     Prepared,
     accelerators_for,
     as_warning,
-    hosts_for,
-    launcher_sections,
+    located,
     make_request,
     nodes_of,
     place_for,
-    placed,
+    starts_now,
 )
 from primus_core.cli.run import commands_of, headline, without_secret
 from primus_core.errors import raise_all
 from primus_core.experiment import Sections
 from primus_core.hooks import load_host
-from primus_core.outcome import Where
+from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan
 from primus_core.planning.accelerators import Found
 from primus_core.planning.job import Request
-from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.make import known_env
 from primus_core.planning.refusals import refuse_used
 from primus_core.planning.secrets import split_secrets
-from primus_core.planning.sections import SLURM, unused_variable
+from primus_core.planning.sections import unused_variable
 from primus_core.records import frozen
 from primus_core.rundir import RunDir
 
@@ -71,9 +69,7 @@ def prepare_task(
     plugins = discovery.scan()
     request = make_request(args, shell, plugins)
     hosts = load_host(plugins, backend=None, launcher=request.launcher, preflight=not args.skip_preflight)
-    request, sections = placed(request, args.mode, launcher_sections(args, shell, {}))
-    typed = typed_sections(sections)
-    request = evolve(request, hosts=hosts_for(args, typed, request))
+    request, sections, typed = located(args, shell, request, {})
     place = place_for(request.launcher, {**shell, **request.env}, typed.get("direct", {}))
     plan = make(
         Given(
@@ -88,23 +84,28 @@ def prepare_task(
     if place is None or place.leads:
         refuse_used(rundir, own=rundir.plan if place and plan.task.runner == "plain" else None)
     findings = hosts.preflight(plan, Where.SUBMIT, known_env(plan, request))
-    if not starts or "output_script" in typed.get(SLURM, {}):
-        findings = tuple(as_warning(finding, plan.launcher) for finding in findings)
-    raise_all([finding.as_error() for finding in findings if finding.severity == "error"])
+    warnings = _warnings(findings, plan.launcher, starts=starts_now(starts, typed))
     secrets = split_secrets({**request.launcher_env, **request.env})[1]
     return Prepared(
         plan=plan,
         place=place,
         hosts=hosts,
         submission=hosts.launch(plan.job),
-        warnings=(
-            *kept_references(args, shell),
-            *unused_variable(sections),
-            *(one for one in findings if one.severity == "warning"),
-        ),
+        warnings=(*kept_references(args, shell), *unused_variable(sections), *warnings),
         env={**shell, **secrets},
         asked_secrets=tuple(sorted(secrets)),
     )
+
+
+def _warnings(findings: Sequence[Finding], launcher: str, *, starts: bool) -> list[Finding]:
+    """Those that hinder nothing.
+
+    Raises:
+        PrimusError: the others.
+    """
+    found = findings if starts else [as_warning(finding, launcher) for finding in findings]
+    raise_all([finding.as_error() for finding in found if finding.severity == "error"])
+    return [finding for finding in found if finding.severity == "warning"]
 
 
 def tell_or_write(
