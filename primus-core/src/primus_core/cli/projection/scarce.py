@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from primus_core.checkpoints.space import Room
 from primus_core.hardware import accelerator_models, find_gpus
 from primus_core.outcome import Finding
 from primus_core.plan import RunPlan
@@ -90,8 +91,7 @@ def _room(projection: Projection, plan: RunPlan) -> Iterator[Finding]:
 def too_little_room(needed: int, folder: Path) -> Iterator[Finding]:
     """The file system of a folder, which may not be there yet, has no room for so many bytes."""
     there = next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/"))
-    found = os.statvfs(there)
-    free = found.f_bavail * found.f_frsize
+    free = Room.of(str(there), needed).free
     if needed > max(free, _KEPT):
         yield Finding(
             check="checkpoint.room",
