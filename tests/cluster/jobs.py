@@ -38,8 +38,8 @@ Losses = dict[int, float]
 
 
 @frozen
-class User:
-    """Somebody on the login host, with a workspace on the cluster's file system."""
+class Account:
+    """Of somebody on the login host, with a folder that all nodes see."""
 
     slurm: Slurm
     folder: Path
@@ -47,6 +47,17 @@ class User:
     @property
     def workspace(self) -> Path:
         return self.folder / "workspace"
+
+    def losses(self) -> Losses:
+        found: Losses = {}
+        for file in self.workspace.glob("*/*/*/logs/*/rank-*/metrics.jsonl"):
+            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            found.update({row["iteration"]: row["loss"] for row in rows if row["loss"] is not None})
+        return found
+
+
+class User(Account):
+    """Somebody who hands in jobs."""
 
     def primus(self, *words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         env = environment(self.workspace)
@@ -87,13 +98,6 @@ class User:
         done = self.primus("status", run, "--format", "json")
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
-
-    def losses(self) -> Losses:
-        found: Losses = {}
-        for file in self.workspace.glob("*/*/*/logs/*/rank-*/metrics.jsonl"):
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            found.update({row["iteration"]: row["loss"] for row in rows if row["loss"] is not None})
-        return found
 
     def printed(self, job: str) -> str:
         """What the job itself printed."""

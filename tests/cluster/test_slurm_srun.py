@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attrs import frozen
 
 from primus_core.errors import ConfigError
 from primus_core.planning.slurmflags import Command, options
 from primus_launchers.slurm.nodelist import expand
+from tests.cluster.jobs import Account
 from tests.e2e.support import EXAMPLE, QUICK, ends_apart, environment
 from tests.golden import check
 from tests.testbed.containers import Engine
@@ -60,16 +60,8 @@ while time.monotonic() < end:
 """
 
 
-@frozen
-class User:
-    """Somebody on the login host, with a folder that all nodes see."""
-
-    slurm: Slurm
-    folder: Path
-
-    @property
-    def workspace(self) -> Path:
-        return self.folder / "workspace"
+class User(Account):
+    """Somebody who starts ranks and waits for them."""
 
     def start(self, *words: str | Path, command: str = "srun", **env: str) -> subprocess.Popen[str]:
         variables = environment(self.workspace, **env)
@@ -87,13 +79,6 @@ class User:
 
     def told(self, ranks: int) -> list[dict[str, object]]:
         return [json.loads((self.folder / f"up-{rank}").read_text()) for rank in range(ranks)]
-
-    def losses(self) -> dict[int, float]:
-        found = {}
-        for file in self.workspace.glob("*/*/*/logs/*/rank-*/metrics.jsonl"):
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
-            found.update({row["iteration"]: row["loss"] for row in rows if row["loss"] is not None})
-        return found
 
     def end(self, process: subprocess.Popen[str], seconds: float = LONG) -> tuple[int, str]:
         out, err = process.communicate(timeout=seconds)
