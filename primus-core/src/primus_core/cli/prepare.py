@@ -113,7 +113,7 @@ def _prepared(
         request=request,
         found=accelerators_for(request, typed),
         nodes=nodes_of(request, typed, place),
-        preflight=not args.skip_preflight,
+        preflight=request.preflight != "off",
         strict=args.strict,
     )
     judged = judge(experiment, plugins, scope)
