@@ -1,4 +1,8 @@
-"""The five collectives of the suite `rccl`: what each sends, and what has to arrive."""
+"""What ranks send to each other, and what has to arrive.
+
+Each element follows from the rank that sent it and from its position, so that values of the wrong rank or from the
+wrong place are noticed.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ from torch import distributed
 _PERIOD = 7
 _STEP = 3
 _ONES = 5
+_ALL = slice(None)
 
 
-class Collective:
-    """The buffers of one collective in one size on one rank.
+class Buffers:
+    """The buffers of one message on one rank.
 
-    What a rank sends at a position follows from both: ones and zeros, so that sums are exact in any type as far as it
-    counts whole numbers.
+    All values are small whole numbers. A type that counts them as far as fp32 has seven of them, whose sums over
+    millions of ranks are exact; a narrower one has zeros and ones.
 
     Args:
         size: bytes of the whole message, of all ranks' parts together; rounded to a whole element for each rank.
@@ -25,11 +30,12 @@ class Collective:
     def __init__(self, size: int, dtype: torch.dtype, rank: int, world: int, device: torch.device) -> None:
         self.rank, self.world = rank, world
         self.part = max(1, size // dtype.itemsize // world)
-        self.count = self.part * world
-        self.bytes = self.count * dtype.itemsize
-        self._positions = torch.arange(self.count, device=device)
-        self.sent = torch.empty(self.count, dtype=dtype, device=device)
-        self.received = torch.empty(self.count, dtype=dtype, device=device)
+        count = self.part * world
+        self.bytes = count * dtype.itemsize
+        self._epsilon = torch.finfo(dtype).eps
+        self._places = torch.arange(_PERIOD, dtype=torch.uint8, device=device).repeat(-(-count // _PERIOD))[:count]
+        self.sent = torch.empty(count, dtype=dtype, device=device)
+        self.received = torch.empty(count, dtype=dtype, device=device)
 
     def fill(self) -> None:
         """Make the buffers ready; nothing of an earlier message remains."""
@@ -44,41 +50,48 @@ class Collective:
         raise NotImplementedError
 
     def expected(self) -> torch.Tensor:
+        """What has to be there, in fp32."""
         raise NotImplementedError
 
     def fault(self) -> str:
+        """What is wrong here, with the rank that says so; empty where all is right."""
+        differences = self.differences()
+        return differences and f"rank {self.rank}: {differences}"
+
+    def differences(self) -> str:
         """What is wrong with what has arrived; empty where all is right. Sums may be rounded in each addition."""
-        expected, found = self.expected().double(), self.arrived().double()
-        epsilon = torch.finfo(self.sent.dtype).eps
-        allowed = expected * (epsilon * self.world if self.world * epsilon > 1 else 0.0)
-        wrong = ((found - expected).abs() > allowed).nonzero()
+        found, expected = self.arrived(), self.expected()
+        wrong = self._differs(found, expected).nonzero()
         if not len(wrong):
             return ""
         first = int(wrong[0])
         values = f"{float(found[first]):g} instead of {float(expected[first]):g} at element {first}"
-        return f"rank {self.rank}: {len(wrong)} of {found.numel()} elements are wrong, {values}"
+        return f"{len(wrong)} of {found.numel()} elements are wrong, {values}"
 
-    def values(self, rank: int) -> torch.Tensor:
-        """What a rank sends."""
-        return (self._positions + _STEP * rank) % _PERIOD < _ONES
+    def _differs(self, found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+        error = self._epsilon * self.world
+        if error <= 1:  # all numbers up to that of ranks are exact
+            return found != expected
+        found, expected = found.double(), expected.double()
+        return (found - expected).abs() > expected * error
 
-    def sums(self) -> torch.Tensor:
+    def values(self, rank: int, where: slice = _ALL) -> torch.Tensor:
+        """What a rank sends, in fp32."""
+        places = (self._places[where] + _STEP * rank % _PERIOD) % _PERIOD
+        counts_far = self._epsilon <= torch.finfo(torch.float32).eps
+        return (places + 1 if counts_far else places < _ONES).float()
+
+    def sums(self, where: slice = _ALL) -> torch.Tensor:
         """What all send, added; ranks that are a period apart send the same."""
-        alike = [len(range(first, self.world, _PERIOD)) for first in range(_PERIOD)]
-        return sum((self.values(first) * count for first, count in enumerate(alike)), torch.zeros_like(self._positions))
+        alike = [len(range(first, self.world, _PERIOD)) for first in range(min(_PERIOD, self.world))]
+        return sum(self.values(first, where) * count for first, count in enumerate(alike))
 
-    def slice(self, rank: int) -> slice:
-        """A rank's part."""
+    def part_of(self, rank: int) -> slice:
+        """Where a rank's part is."""
         return slice(rank * self.part, (rank + 1) * self.part)
 
-    def parts(self, of_receiver: bool) -> torch.Tensor:
-        """Of each rank's message the part that is for this rank, or the sender's own."""
-        return torch.cat(
-            [self.values(rank)[self.slice(self.rank if of_receiver else rank)] for rank in range(self.world)]
-        )
 
-
-class AllReduce(Collective):
+class AllReduce(Buffers):
     def work(self) -> object:
         return distributed.all_reduce(self.sent)
 
@@ -89,7 +102,7 @@ class AllReduce(Collective):
         return self.sums()
 
 
-class Broadcast(Collective):
+class Broadcast(Buffers):
     """From rank 0."""
 
     def work(self) -> object:
@@ -102,7 +115,7 @@ class Broadcast(Collective):
         return self.values(0)
 
 
-class ReduceScatter(Collective):
+class ReduceScatter(Buffers):
     def work(self) -> object:
         return distributed.reduce_scatter_tensor(self.received[: self.part], self.sent)
 
@@ -110,21 +123,21 @@ class ReduceScatter(Collective):
         return self.received[: self.part]
 
     def expected(self) -> torch.Tensor:
-        return self.sums()[self.slice(self.rank)]
+        return self.sums(self.part_of(self.rank))
 
 
-class AllGather(Collective):
+class AllGather(Buffers):
     def work(self) -> object:
-        return distributed.all_gather_into_tensor(self.received, self.sent[self.slice(self.rank)])
+        return distributed.all_gather_into_tensor(self.received, self.sent[self.part_of(self.rank)])
 
     def arrived(self) -> torch.Tensor:
         return self.received
 
     def expected(self) -> torch.Tensor:
-        return self.parts(of_receiver=False)
+        return torch.cat([self.values(rank, self.part_of(rank)) for rank in range(self.world)])
 
 
-class AllToAll(Collective):
+class AllToAll(Buffers):
     def work(self) -> object:
         return distributed.all_to_all_single(self.received, self.sent)
 
@@ -132,13 +145,15 @@ class AllToAll(Collective):
         return self.received
 
     def expected(self) -> torch.Tensor:
-        return self.parts(of_receiver=True)
+        return torch.cat([self.values(rank, self.part_of(self.rank)) for rank in range(self.world)])
 
 
-COLLECTIVES: dict[str, Callable[[int, torch.dtype, int, int, torch.device], Collective]] = {
+MakeBuffers = Callable[[int, torch.dtype, int, int, torch.device], Buffers]
+COLLECTIVES: dict[str, MakeBuffers] = {
     "all_reduce": AllReduce,
     "broadcast": Broadcast,
     "reduce_scatter": ReduceScatter,
     "all_gather": AllGather,
     "alltoall": AllToAll,
 }
+"""By the names that the suite `rccl` has for them."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from primus_core.experiment import Value
 from primus_preflight.benchmarks.rows import Kind, Row, rounded
-from primus_preflight.kernels.buffers import COLLECTIVES, Collective
+from primus_preflight.kernels.buffers import COLLECTIVES, Buffers
 from primus_preflight.kernels.device import DTYPES
 from primus_preflight.kernels.timing import figures, repeat
 from primus_preflight.kernels.together import Together, slowest
@@ -31,7 +31,7 @@ def rccl_rows(asked: Mapping[str, Any], backend: str, all_ranks: Together) -> It
             yield _measured(one, about, asked, all_ranks)
 
 
-def _measured(one: Collective, about: dict[str, Value], asked: Mapping[str, Any], all_ranks: Together) -> Tables:
+def _measured(one: Buffers, about: dict[str, Value], asked: Mapping[str, Any], all_ranks: Together) -> Tables:
     fault = _fault(one, all_ranks) if asked["check"] else ""
     one.fill()
     results: list[Row] = []
@@ -52,7 +52,7 @@ def _measured(one: Collective, about: dict[str, Value], asked: Mapping[str, Any]
     return {"results": results, "ranks": ranks, "trace": trace}
 
 
-def _fault(one: Collective, all_ranks: Together) -> str:
+def _fault(one: Buffers, all_ranks: Together) -> str:
     """What is wrong with the values of one message, of the first rank that found something."""
     one.fill()
     all_ranks.meet()
@@ -61,7 +61,7 @@ def _fault(one: Collective, all_ranks: Together) -> str:
     return next(filter(None, all_ranks.gather(one.fault())), "")
 
 
-def _row(about: Mapping[str, Value], times: Sequence[float], one: Collective, fault: str) -> Row:
+def _row(about: Mapping[str, Value], times: Sequence[float], one: Buffers, fault: str) -> Row:
     median = statistics.median(times)
     return {
         **about,

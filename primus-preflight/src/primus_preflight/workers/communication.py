@@ -26,7 +26,7 @@ def communicate(request: Mapping[str, Any], device: torch.device, stage: Callabl
             ``world``, ``store`` (address and port).
     """
     rank, world = request["rank"], request["world"]
-    buffers = WORKS[request["work"]](request["size"], rank, world, device)
+    buffers = WORKS[request["work"]](request["size"], torch.float32, rank, world, device)
     stage("join")
     with _joined(request, device):
         stage("run")
@@ -38,9 +38,9 @@ def communicate(request: Mapping[str, Any], device: torch.device, stage: Callabl
             buffers.fill()
             _meet(device)
             seconds += repeat(buffers.work, device, warmup=0, iterations=1)
-            wrong = wrong or buffers.fault()
+            wrong = wrong or buffers.differences()
         _meet(device)
-    return {"seconds": seconds, "wrong": wrong, "amount": bus_bytes(request["work"], buffers.size, world)}
+    return {"seconds": seconds, "wrong": wrong, "amount": bus_bytes(request["work"], buffers.bytes, world)}
 
 
 @contextmanager
