@@ -26,7 +26,7 @@ def stuck_in_python(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         if rank.rank == 1 and iteration == 3:
             endless_loop()
         step(rank, iteration)
-    return {}
+    return _end()
 
 
 def leaves_one_out(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -35,13 +35,13 @@ def leaves_one_out(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     for iteration in range(1, STEPS):
         step(rank, iteration, takes_part=not (rank.rank == 1 and iteration == 3))
     wait_at_the_end()
-    return {}
+    return _end()
 
 
 def meets(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     """The ranks meet, and that is all."""
     _begin()
-    return {}
+    return _end()
 
 
 def slow_rank(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -49,7 +49,7 @@ def slow_rank(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     _begin()
     for iteration in range(1, int(_argument(plan, "steps")) + 1):
         step(rank, iteration, seconds=0.03 if rank.rank == 2 else 0.01)
-    return {}
+    return _end()
 
 
 def comes_back_and_saves(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -64,7 +64,7 @@ def comes_back_and_saves(plan: RunPlan, rank: RankContext) -> Mapping[str, objec
         time.sleep(_argument(plan, "seconds"))
         rank.phase("train")
     step(rank, STEPS)
-    return {}
+    return _end()
 
 
 def never_begins(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
@@ -73,7 +73,7 @@ def never_begins(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         wait_for_lock(Path(plan.run_dir))
     _begin()
     step(rank, 1)
-    return {}
+    return _end()
 
 
 def step(rank: RankContext, iteration: int, *, takes_part: bool = True, seconds: float = _STEP_SECONDS) -> None:
@@ -113,6 +113,12 @@ def _remove_when_told(lock: Path, ranks: Path) -> None:
 def _begin() -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", timeout=timedelta(seconds=120))
+
+
+def _end() -> Mapping[str, object]:
+    """In good order, as back ends do: a group that is still there may abort a process that exits."""
+    distributed.destroy_process_group()
+    return {}
 
 
 def _argument(plan: RunPlan, name: str) -> float:
