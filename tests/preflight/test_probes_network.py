@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from primus_core.outcome import Finding
 from primus_preflight.agent.looked import Looked
@@ -29,7 +30,9 @@ def test_this_hosts_network_is_told_as_it_is() -> None:
     probes = {probe.name: probe for probe in probe_all(network.looks(Looked(plan=plan())))}
     assert list(probes) == ["interfaces", "rdma", "names", "routes", "settings"]
     assert {probe.status for probe in probes.values()} <= {"ok", "unavailable"}
-    assert "lo" in dict(probes["interfaces"].facts["interfaces"])  # type: ignore[arg-type]
+    there = probes["interfaces"].facts["interfaces"]
+    assert isinstance(there, dict)
+    assert "lo" in there
     assert probes["names"].facts["host"] == socket.gethostname()
     assert probes["routes"].error == "no other host is named: neither MASTER_ADDR nor hosts of a launcher"
     assert [finding for probe in probes.values() for finding in probe.findings if finding.severity == "error"] == []
@@ -164,16 +167,43 @@ def test_a_hosts_own_name(found: list[str], own: set[str], expected: list[tuple[
     assert checks_of(list(names.judged("node-1", found, own))) == expected
 
 
-def test_a_peers_name_that_leads_nowhere() -> None:
+def test_a_meeting_point_whose_name_leads_nowhere() -> None:
     """It was really looked up, and is an error that names it."""
-    probe = looked_at("names", {"MASTER_ADDR": "no-such-host.invalid"})
-    assert checks_of(list(probe.findings)) == [("network.peer-name", "error")]
+    probe = looked_at("names", {"MASTER_ADDR": "no-such-host.invalid"}, nodes=2)
+    (finding,) = [one for one in probe.findings if one.check == "network.peer-name"]
+    assert (finding.severity, "no-such-host.invalid" in finding.summary) == ("error", True)
 
 
 def test_the_way_to_a_peer() -> None:
     """The interface that leads there is told with this node's address on it."""
-    probe = looked_at("routes", {"MASTER_ADDR": "127.0.0.1"})
-    assert probe.facts["peers"] == {"127.0.0.1": {"interface": "lo", "from": "127.0.0.1"}}
+    for written in ("127.0.0.1", "[127.0.0.1]"):
+        probe = looked_at("routes", {"MASTER_ADDR": written}, nodes=2)
+        assert probe.facts["peers"] == {"127.0.0.1": {"interface": "lo", "from": "127.0.0.1"}}
+
+
+def test_peers_are_hosts_without_users_and_ports() -> None:
+    """As `--hosts` takes them; that other hosts do not know a name of the user's ssh configuration is no fault."""
+    hosts = ("me@127.0.0.1:2222", "[::1]:22", "my-alias.invalid")
+    env = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+    found = {name: looked_at(name, env, nodes=3, hosts=hosts) for name in ("names", "routes")}
+    addresses = {"127.0.0.1": ["127.0.0.1"], "::1": ["::1"], "my-alias.invalid": []}
+    assert found["names"].facts["peers"] == addresses
+    assert set(found["routes"].facts["peers"]) == {"127.0.0.1", "::1"}
+    assert found["names"].findings == ()
+    assert [one.check for one in found["routes"].findings] == ["network.meeting-point"]  # of 127.0.0.1
+
+
+def test_a_meeting_point_left_over_in_the_shell() -> None:
+    """On one node nobody meets there."""
+    env = {"MASTER_ADDR": "node-of-last-week.invalid"}
+    assert looked_at("names", env).findings == ()
+    assert [probe.status for probe in probe_all(network.looks(Looked(plan=plan(), env=env)))][3] == "unavailable"
+
+
+def test_the_first_address_to_which_a_way_leads_counts() -> None:
+    """A host may have an address of a kind that this one has not."""
+    assert routes.first_way(["ff0e::1:2:3%nothing", "127.0.0.1"]) == ("lo", "127.0.0.1")
+    assert routes.first_way(["ff0e::1:2:3%nothing"]) == ("", "")
 
 
 def test_a_peer_to_which_nothing_leads() -> None:
@@ -233,8 +263,9 @@ def test_settings_that_name_no_device(tmp_path: Path) -> None:
     assert checks_of(list(named_devices({"NCCL_IB_HCA": "mlx5"}, []))) == [("settings.devices", "error")]
 
 
-def looked_at(name: str, env: dict[str, str]) -> Probe:
-    about = Looked(plan=plan(), env=env)
+def looked_at(name: str, env: dict[str, str], nodes: int = 1, hosts: tuple[str, ...] = ()) -> Probe:
+    made = plan(nodes)
+    about = Looked(plan=evolve(made, job=evolve(made.job, options={"hosts": list(hosts)})), env=env)
     (look,) = [one for one in network.looks(about) if one.name == name]
     (probe,) = probe_all([look])
     assert (probe.status, probe.error) == ("ok", "")

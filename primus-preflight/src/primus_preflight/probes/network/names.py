@@ -11,7 +11,7 @@ from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Outcome
 from primus_preflight.probes.found import error, warning
 from primus_preflight.probes.network.addresses import is_loopback, normal, own_addresses
-from primus_preflight.probes.network.peers import peers
+from primus_preflight.probes.network.peers import meeting_point, peers
 
 
 def look(about: Looked) -> Outcome:
@@ -28,7 +28,8 @@ def look(about: Looked) -> Outcome:
         "peers": {name: list(addresses) for name, addresses in others.items()},
     }
     needed = about.plan.target.nodes > 1 and "GLOO_SOCKET_IFNAME" not in about.env
-    return Outcome(facts=facts, findings=(*(judged(host, found, own) if needed else ()), *unknown(others)))
+    lost = unknown(meeting_point(about), others)
+    return Outcome(facts=facts, findings=(*(judged(host, found, own) if needed else ()), *lost))
 
 
 def found_by(name: str) -> tuple[str, ...]:
@@ -69,12 +70,12 @@ def judged(host: str, found: Sequence[str], own: set[str]) -> Iterator[Finding]:
         )
 
 
-def unknown(others: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Peers whose names lead nowhere."""
-    for name, addresses in others.items():
-        if not addresses:
-            yield error(
-                "network.peer-name",
-                f"the name of the peer {name} leads to no address",
-                remedy="Correct /etc/hosts or the name service of this node.",
-            )
+def unknown(meeting: str, others: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """The meeting point's name leads nowhere. Nobody but ssh on the submitting host needs those of other peers."""
+    if meeting and not others[meeting]:
+        yield error(
+            "network.peer-name",
+            f"the name of the peer {meeting} leads to no address",
+            "the ranks of all nodes meet there",
+            "Correct /etc/hosts or the name service of this node.",
+        )

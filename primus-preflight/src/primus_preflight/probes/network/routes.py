@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.experiment import Value
 from primus_core.outcome import Finding
@@ -12,7 +12,7 @@ from primus_preflight.agent.probing import Outcome, Unavailable
 from primus_preflight.probes.found import error, warning
 from primus_preflight.probes.network.addresses import is_loopback, normal, own_addresses
 from primus_preflight.probes.network.names import found_by
-from primus_preflight.probes.network.peers import peers
+from primus_preflight.probes.network.peers import meeting_point, peers
 
 _PORT = 9
 """Any: nothing is sent."""
@@ -23,11 +23,17 @@ def look(about: Looked) -> Outcome:
     told = peers(about)
     if not told:
         raise Unavailable("no other host is named: neither MASTER_ADDR nor hosts of a launcher")
-    ways = {name: way_to(address) for name in told for address in found_by(name)[:1]}
+    ways = {name: first_way(addresses) for name in told if (addresses := found_by(name))}
     facts: dict[str, Value] = {
         "peers": {name: {"interface": interface, "from": own} for name, (interface, own) in ways.items()}
     }
-    return Outcome(facts=facts, findings=tuple(judged(ways, about.plan.target.nodes)))
+    meeting = {name: way for name, way in ways.items() if name == meeting_point(about)}
+    return Outcome(facts=facts, findings=tuple(judged(meeting, about.plan.target.nodes)))
+
+
+def first_way(addresses: Sequence[str]) -> tuple[str, str]:
+    """The way to the first address of a host to which one leads, as of a host with IPv6 that this one lacks."""
+    return next((way for address in addresses if (way := way_to(address))[1]), ("", ""))
 
 
 def way_to(address: str) -> tuple[str, str]:
@@ -44,7 +50,10 @@ def way_to(address: str) -> tuple[str, str]:
 
 
 def judged(ways: Mapping[str, tuple[str, str]], nodes: int) -> Iterator[Finding]:
-    """Peers to which nothing leads; on several nodes a meeting point that every node takes for itself."""
+    """A meeting point to which nothing leads, or which every node takes for itself.
+
+    Whether other peers can be reached is measured when the nodes meet.
+    """
     for name, (interface, own) in ways.items():
         if not own:
             yield error(
