@@ -247,6 +247,31 @@ def test_faults_in_the_kernels_log(tmp_path: Path) -> None:
     assert "3 times of a fault of enp94s0np0" in flap.summary
 
 
+@pytest.mark.parametrize(
+    ("said", "times", "expected"),
+    [
+        ("AER: Uncorrected (Fatal) error received: 0000:00:01.0", 1, ("aer", "error")),
+        ("AER: Multiple Uncorrectable (Fatal) error message received from 0000:00:01.0", 1, ("aer", "error")),
+        ("PCIe Bus Error: severity=Uncorrected (Fatal), type=Data Link Layer, (Receiver ID)", 1, ("aer", "error")),
+        ("PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Inaccessible, (x)", 1, ("aer-non-fatal", "warning")),
+        ("PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Inaccessible", 1, ("aer-non-fatal", "warning")),
+        ("AER: Uncorrected (Non-Fatal) error received: 0000:00:01.0", 1, None),  # its device's line follows
+        ("PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)", 100, ("aer-corrected", "warning")),
+        ("PCIe Bus Error: severity=Correctable, type=Physical Layer, (x)", 99, None),
+        ("AER: Corrected error received: 0000:00:01.0", 100, None),
+        ("AER: enabled with IRQ 122", 1, None),
+    ],
+)
+def test_errors_of_pcie_by_their_severity(
+    said: str, times: int, expected: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    """Fatal ones alone fail a node; corrected ones are told where there are many. Old and new words of the kernel."""
+    log = "".join(f"3,{number},8000000{number:02d},-;pcieport 0000:00:01.0: {said}\n" for number in range(times))
+    found = kernellog.look(node(files(tmp_path, {"dev/kmsg": log, "proc/uptime": "900.00 1.0\n"}))).findings
+    told = [(finding.check.removeprefix("host.kernel-log."), finding.severity) for finding in found]
+    assert told == [expected] * (expected is not None)
+
+
 def test_old_faults_are_warnings(tmp_path: Path) -> None:
     """What was told three days ago may have been mended since."""
     root = files(tmp_path, {"dev/kmsg": recorded("kmsg.txt"), "proc/uptime": "345600.00 1.0\n"})

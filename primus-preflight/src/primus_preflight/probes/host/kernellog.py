@@ -22,6 +22,10 @@ RECENT_SECONDS = 86400.0
 _CHUNK = 8192
 _FATAL_XIDS = {48, 62, 64, 74, 79, 94, 95, 119, 120, 136, 140, 143}
 """Of the hardware, by NVIDIA's list of Xid errors; most others come from programs that fail."""
+_PCI = r"(?P<who>[0-9a-f]{4}:[0-9a-f:.]+):"
+"""A device, as its driver begins a line. Linux says Corrected and Uncorrected to 6.11, then Correctable and so on."""
+_MANY = 100
+"""Errors of a link that cost nothing but a repetition each; so many speak of a bad contact."""
 
 
 @frozen(kw_only=True)
@@ -46,9 +50,9 @@ FAULTS = (
     _fault("ecc", r"EDAC \S+: [1-9]\d* UE ", severe=True),
     _fault("gpu-reset", r"(?P<who>[0-9a-f]{4}:[0-9a-f:.]+): (?:amdgpu: )?GPU reset begin", severe=False),
     _fault("mce", r"\[Hardware Error\]: .*(?:Uncorrected|\|UC\||UE\b|fatal)", severe=True),
-    _fault(
-        "aer", r"(?P<who>[0-9a-f]{4}:[0-9a-f:.]+).*(?:AER|PCIe Bus Error).*(?:Uncorrect|Fatal|\(fatal\))", severe=True
-    ),
+    _fault("aer", rf"{_PCI} (?:AER|PCIe Bus Error): .*Uncorrect(?:ed|able) \(Fatal\)", severe=True),
+    _fault("aer-non-fatal", rf"{_PCI} PCIe Bus Error: severity=Uncorrect(?:ed|able) \(Non-Fatal\)", severe=False),
+    _fault("aer-corrected", rf"{_PCI} PCIe Bus Error: severity=Correct(?:ed|able),", severe=False, least=_MANY),
     _fault("link-flap", r"(?P<who>\S+): (?:NIC )?[Ll]ink (?:is )?[Dd]own", severe=False, least=3),
     _fault("out-of-memory", r"Out of memory: Killed process", severe=False),
     _fault("hung-task", r"INFO: task \S+ blocked for more than \d+ seconds", severe=False),
