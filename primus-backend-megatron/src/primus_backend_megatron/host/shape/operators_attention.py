@@ -6,7 +6,8 @@ from attrs import evolve
 
 from primus_backend_megatron.host.shape.operators_linear import add, column, row
 from primus_backend_megatron.host.shape.operators_norm import norm
-from primus_backend_megatron.host.shape.operators_work import FP32, Work
+from primus_backend_megatron.host.shape.operators_work import Work
+from primus_core.operators import FP32
 from primus_core.shape import Activation, Operator
 
 _NAME = "self_attention"
@@ -14,45 +15,33 @@ _NAME = "self_attention"
 
 def attention(work: Work) -> list[Operator]:
     """From a layer's input to the stream after attention."""
-    bias = ("input_layernorm.weight", *(("input_layernorm.bias",) if work.norm == "LayerNorm" else ()))
-    query, key = "query", "key"
-    operators = [
-        *norm(work, "input_layernorm", "input", bias),
+    weights = ("input_layernorm.weight", *(("input_layernorm.bias",) if work.norm == "LayerNorm" else ()))
+    turned, query, key = _turned(work)
+    core, held = _core(work, query, key)
+    name, width = f"{_NAME}.linear_proj", work.heads * work.head
+    bias = f"{name}.bias" if work.bias else ""
+    return [
+        *norm(work, "input_layernorm", "input", weights),
         *_products(work),
+        *turned,
+        *core,
+        row(work, name, "context", "projected", width, component="attention", holds=held),
+        *add(work, f"{_NAME}.add", "projected", "input", "attended", component="attention", bias=bias),
     ]
-    rotated = work.case.values["position_embedding_type"] in ("rope", "yarn")
+
+
+def _turned(work: Work) -> tuple[list[Operator], str, str]:
+    """What is done to queries and keys before they meet; the names of the two then."""
+    operators: list[Operator] = []
+    query, key = "query", "key"
     if work.case.on("qk_layernorm"):
         operators += _head_norms(work)
         query, key = "query.norm", "key.norm"
-    if rotated:
-        operators += [
-            _rotated(work, query, "query.rotated", work.heads),
-            _rotated(work, key, "key.rotated", work.groups),
-        ]
+    if work.case.values["position_embedding_type"] in ("rope", "yarn"):
+        operators.append(_rotated(work, query, "query.rotated", work.heads))
+        operators.append(_rotated(work, key, "key.rotated", work.groups))
         query, key = "query.rotated", "key.rotated"
-    core, held = _core(work, query, key)
-    return [
-        *operators,
-        *core,
-        row(
-            work,
-            f"{_NAME}.linear_proj",
-            "context",
-            "projected",
-            work.heads * work.head,
-            component="attention",
-            holds=held,
-        ),
-        *add(
-            work,
-            f"{_NAME}.add",
-            "projected",
-            "input",
-            "attended",
-            component="attention",
-            bias=f"{_NAME}.linear_proj.bias" if work.bias else "",
-        ),
-    ]
+    return operators, query, key
 
 
 def _products(work: Work) -> list[Operator]:

@@ -7,8 +7,9 @@ from attrs import frozen
 from primus_backend_megatron.host.shape.operators_linear import add
 from primus_backend_megatron.host.shape.operators_mlp import dense
 from primus_backend_megatron.host.shape.operators_norm import norm
-from primus_backend_megatron.host.shape.operators_work import FP32, INT64, Work
+from primus_backend_megatron.host.shape.operators_work import Work
 from primus_backend_megatron.host.shape.parameters import expert_name
+from primus_core.operators import FP32, INT64
 from primus_core.shape import Activation, Operator
 
 _EXPERTS = "mlp.experts"

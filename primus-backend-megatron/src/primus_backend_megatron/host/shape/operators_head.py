@@ -6,7 +6,8 @@ from attrs import evolve
 
 from primus_backend_megatron.host.shape.operators_linear import column, dropout
 from primus_backend_megatron.host.shape.operators_norm import norm
-from primus_backend_megatron.host.shape.operators_work import FP32, INT64, Work
+from primus_backend_megatron.host.shape.operators_work import Work
+from primus_core.operators import FP32, INT64
 from primus_core.shape import Activation, Operator
 
 
@@ -18,7 +19,7 @@ def embedding(work: Work) -> list[Operator]:
         Operator(
             name="word_embeddings",
             component="embedding",
-            makes=(tokens, Activation(name="rows", bytes=work.tokens * work.hidden * work.element)),
+            makes=(tokens, Activation(name="rows", bytes=work.whole)),
             keeps=("tokens",),
             weights=("embedding.word_embeddings.weight",),
         ),
@@ -75,7 +76,7 @@ def _logits(work: Work, source: str) -> Operator:
 
 
 def _loss(work: Work) -> list[Operator]:
-    exact = work.tokens * work.vocabulary * FP32 if work.element != FP32 else 0
+    exact = work.logits(FP32) if work.element != FP32 else 0
     probabilities = Activation(name="probabilities", bytes=exact, gradient=0)
     targets = Activation(name="targets", bytes=work.tokens * (3 * INT64 + 3 * FP32 + 1), gradient=0)
     return [

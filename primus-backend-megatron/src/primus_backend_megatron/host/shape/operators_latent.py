@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve
 
 from primus_backend_megatron.host.shape.operators_linear import add, row
 from primus_backend_megatron.host.shape.operators_norm import norm
-from primus_backend_megatron.host.shape.operators_work import FP32, Work
+from primus_backend_megatron.host.shape.operators_work import Work
+from primus_core.operators import FP32, Latent
 from primus_core.shape import Activation, Operator
 
 _NAME = "self_attention"
 _COMPONENT = "attention"
 
 
-@frozen(kw_only=True)
-class Latent:
-    """Features of one rank.
-
-    Attributes:
-        down: of the narrow tensor that queries are made of; 0: they are made of the whole stream.
-        rank: of the narrow tensor that keys and values are made of.
-        plain, rotated: of a head, without and with rotary positions.
-    """
-
-    heads: int
-    down: int
-    rank: int
-    plain: int
-    rotated: int
-    value: int
-
-    @classmethod
-    def of(cls, work: Work) -> Latent:
-        """With Megatron's own defaults."""
-        size = work.case.size
-        return cls(
-            heads=work.heads,
-            down=size("q_lora_rank", 0),
-            rank=size("kv_lora_rank", 32),
-            plain=size("qk_head_dim", 128),
-            rotated=size("qk_pos_emb_head_dim", 64),
-            value=size("v_head_dim", 128),
-        )
-
-    @property
-    def head(self) -> int:
-        """Features of a query or key."""
-        return self.plain + self.rotated
+def _latent(work: Work) -> Latent:
+    """With Megatron's own defaults."""
+    size = work.case.size
+    return Latent(
+        heads=work.heads,
+        down=size("q_lora_rank", 0),
+        rank=size("kv_lora_rank", 32),
+        plain=size("qk_head_dim", 128),
+        rotated=size("qk_pos_emb_head_dim", 64),
+        value=size("v_head_dim", 128),
+    )
 
 
 def latent_attention(work: Work) -> list[Operator]:
     """From a layer's input to the stream after attention."""
-    latent = Latent.of(work)
+    latent = _latent(work)
     return [
         *norm(work, "input_layernorm", "input", ("input_layernorm.weight",)),
         *_down(work, latent),
@@ -152,47 +130,34 @@ def _raised(work: Work, name: str, source: str, made: str, width: int, inner: in
 
 def _joined(work: Work, latent: Latent) -> list[Operator]:
     """Rotated positions beside what is not rotated, for queries and keys, and values by themselves."""
-    heads, kept = latent.heads, ("q", "kv", "kv.down")
+    heads = latent.heads
     query, plain, value = (work.wide(heads * size) for size in (latent.head, latent.plain, latent.value))
     turned = work.wide(heads * latent.rotated)
-    angles = 0 if work.fused else 4 * work.length * latent.rotated * work.element
+    angles = Activation(
+        name="angles", bytes=0 if work.fused else 4 * work.length * latent.rotated * work.element, gradient=0
+    )
+    parts = (
+        Activation(name="kv.plain", bytes=0, gradient=plain),
+        Activation(name="kv.value", bytes=0, gradient=value),
+    )
     return [
-        Operator(
-            name="kv.heads",
-            component=_COMPONENT,
-            reads=("kv",),
-            makes=(
-                Activation(name="kv.plain", bytes=0, gradient=plain),
-                Activation(name="kv.value", bytes=0, gradient=value),
-            ),
-            holds=kept,
-        ),
-        Operator(
-            name="query",
-            component=_COMPONENT,
-            reads=("q",),
-            makes=(Activation(name="angles", bytes=angles, gradient=0), Activation(name="query", bytes=query)),
+        _beside("kv.heads", ("kv",), parts),
+        evolve(
+            _beside("query", ("q",), (angles, Activation(name="query", bytes=query)), scratch=2 * turned),
             keeps=("angles",),
-            holds=kept,
-            scratch=2 * turned,
         ),
-        Operator(
-            name="key",
-            component=_COMPONENT,
-            reads=("kv.plain", "key.position"),
-            makes=(Activation(name="key", bytes=query),),
-            holds=kept,
-            scratch=turned,
-        ),
-        Operator(
-            name="value",
-            component=_COMPONENT,
-            reads=("kv.value",),
+        _beside("key", ("kv.plain", "key.position"), (Activation(name="key", bytes=query),), scratch=turned),
+        evolve(
+            _beside("value", ("kv.value",), (Activation(name="value", bytes=value),)),
             passes=("kv.value",),
-            makes=(Activation(name="value", bytes=value),),
-            holds=kept,
         ),
     ]
+
+
+def _beside(name: str, reads: tuple[str, ...], makes: tuple[Activation, ...], scratch: int = 0) -> Operator:
+    """A step while which the library's code still refers to what the products made."""
+    kept = ("q", "kv", "kv.down")
+    return Operator(name=name, component=_COMPONENT, reads=reads, makes=makes, holds=kept, scratch=scratch)
 
 
 def _core(work: Work, latent: Latent) -> list[Operator]:

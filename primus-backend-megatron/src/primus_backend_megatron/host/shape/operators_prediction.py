@@ -8,7 +8,8 @@ from attrs import evolve
 
 from primus_backend_megatron.host.shape.operators_linear import column
 from primus_backend_megatron.host.shape.operators_norm import norm
-from primus_backend_megatron.host.shape.operators_work import INT64, Work
+from primus_backend_megatron.host.shape.operators_work import Work
+from primus_core.operators import INT64
 from primus_core.shape import Activation, Operator, Recomputed
 
 _LAYER, _HEAD = "transformer_layer.", "shared_head."

@@ -7,37 +7,15 @@ from typing import Literal
 from attrs import frozen
 
 from primus_backend_megatron.host.legality.case import Case
-
-FP32 = 4
-INT64 = 8
+from primus_core import operators
+from primus_core.operators import FP32, INT64
 
 
 @frozen(kw_only=True)
-class Work:
-    """Tokens and features of one rank.
-
-    Attributes:
-        batch: samples of a micro batch.
-        length: tokens of a sample that this rank has, with context parallelism its share.
-        tensor: ranks that divide the features; with `sequence_parallel` they divide the tokens between them.
-        element: bytes of a number that the model computes with.
-        heads, groups, ffn, vocabulary: the share of one tensor parallel rank.
-    """
+class Work(operators.Work):
+    """With what of an experiment an operator of Megatron reads."""
 
     case: Case
-    fused: bool
-    batch: int
-    length: int
-    context: int
-    tensor: int
-    sequence_parallel: bool
-    element: int
-    hidden: int
-    heads: int
-    groups: int
-    head: int
-    ffn: int
-    vocabulary: int
     gated: bool
     bias: bool
     dropout: float
@@ -69,23 +47,9 @@ class Work:
             norm="RMSNorm" if case.values["normalization"] == "RMSNorm" else "LayerNorm",
         )
 
-    @property
-    def tokens(self) -> int:
-        """That a rank computes on where features are divided."""
-        return self.batch * self.length
-
-    @property
-    def own_tokens(self) -> int:
-        """That a rank has between the divided parts: the residual stream and the norms."""
-        return self.tokens // self.tensor if self.sequence_parallel else self.tokens
-
-    def stream(self, element: int | None = None) -> int:
-        """Bytes of the residual stream."""
-        return self.own_tokens * self.hidden * (element or self.element)
-
     def gathered(self) -> int:
         """Bytes of all tokens' features, where each rank has only its tokens; 0 where it has all."""
-        return self.tokens * self.hidden * self.element if self.sequence_parallel else 0
+        return self.whole if self.sequence_parallel else 0
 
     def positions(self) -> int:
         """Bytes of the table of rotary positions, which is made once for all layers."""
@@ -102,10 +66,6 @@ class Work:
             return 0
         count = self.case.size("global_batch_size", self.case.samples_at_once) // self.case.samples_at_once
         return max(1, count) * self.tokens * self.context * (3 * INT64 + FP32)
-
-    def wide(self, features: int) -> int:
-        """Bytes of so many features of all tokens."""
-        return self.tokens * features * self.element
 
 
 def is_fused(case: Case) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from primus_backend_torchtitan.families import LLAMA, family_of
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
-from primus_backend_torchtitan.host.shape.operators_work import COMPLEX, FP32, Work
+from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_core.operators import COMPLEX, FP32
 from primus_core.shape import Activation, Operator
 
 _NAME = "attention"

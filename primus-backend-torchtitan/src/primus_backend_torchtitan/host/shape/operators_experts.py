@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from primus_backend_torchtitan.architecture import size
 from primus_backend_torchtitan.host.case import CONTEXT, Case
@@ -109,23 +109,22 @@ def _router(work: _Work, source: str) -> list[Operator]:
             scratch=compared + work.rows * (_FP32 if work.biased else work.element),
         ),
     ]
-    last = "moe.chosen"
-    if work.normalized:
-        total = _index("moe.total", work.tokens * work.element)
-        made = Activation(name="moe.shares", bytes=chosen)
-        operators.append(
-            Operator(
-                name="moe.router.normalize",
-                component="experts",
-                reads=(last,),
-                makes=(total, made),
-                keeps=(last, total.name),
-                backward_scratch=chosen,
-            )
-        )
-        last = made.name
-    operators.append(_one("moe.router.scale", [last], [("moe.weights", chosen)]))
-    return operators
+    if not work.normalized:
+        return [*operators, _one("moe.router.scale", ["moe.chosen"], [("moe.weights", chosen)])]
+    return [*operators, _shares(work, chosen), _one("moe.router.scale", ["moe.shares"], [("moe.weights", chosen)])]
+
+
+def _shares(work: _Work, chosen: int) -> Operator:
+    """The scores of a token's experts, divided by their sum."""
+    total = _index("moe.total", work.tokens * work.element)
+    return Operator(
+        name="moe.router.normalize",
+        component="experts",
+        reads=("moe.chosen",),
+        makes=(total, Activation(name="moe.shares", bytes=chosen)),
+        keeps=("moe.chosen", total.name),
+        backward_scratch=chosen,
+    )
 
 
 def _order(work: _Work, source: str) -> list[Operator]:
@@ -185,50 +184,31 @@ def _products(work: _Work) -> list[Operator]:
 
 def _combine(work: _Work, output: str) -> list[Operator]:
     """What experts return, weighed in fp32 and added up by token."""
-    cast = work.rows * work.hidden * _FP32
-    operators, last = [], "moe.out"
-    if work.element != _FP32:
-        operators.append(_one("moe.cast", [last], [("moe.cast", cast)]))
-        last = "moe.cast"
-    weighed = Activation(name="moe.weighed", bytes=cast)
-    operators.append(
-        Operator(
-            name="moe.weigh",
-            component="experts",
-            reads=(last, "moe.sorted"),
-            makes=(weighed,),
-            keeps=(last, "moe.sorted"),
-            holds=(_MAP, "moe.copies", "moe.out"),
-            scratch=work.stream,
-            backward_scratch=cast + work.rows * _FP32,
-        )
+    rows = work.rows * work.hidden
+    last = "moe.cast" if work.element != _FP32 else "moe.out"
+    weighed = evolve(
+        _added(work, "moe.weigh", [last, "moe.sorted"], "moe.weighed", rows * _FP32),
+        keeps=(last, "moe.sorted"),
+        backward_scratch=rows * _FP32 + work.rows * _FP32,
     )
-    last = weighed.name
-    if work.element != _FP32:
-        rounded = Activation(name="moe.rounded", bytes=work.rows * work.hidden * work.element)
-        operators.append(
-            Operator(
-                name="moe.round",
-                component="experts",
-                reads=(last,),
-                makes=(rounded,),
-                holds=(_MAP, "moe.copies", "moe.out"),
-                scratch=work.stream,
-            )
-        )
-        last = rounded.name
-    operators.append(
-        Operator(
-            name="moe.add_up",
-            component="experts",
-            reads=(last,),
-            makes=(Activation(name=output, bytes=work.stream),),
-            keeps=("moe.tokens",),
-            holds=(_MAP, "moe.copies", "moe.out"),
-            scratch=work.stream,
-        )
-    )
-    return operators
+    if work.element == _FP32:
+        return [weighed, _sum(work, "moe.weighed", output)]
+    return [
+        _one("moe.cast", ["moe.out"], [("moe.cast", rows * _FP32)]),
+        weighed,
+        _added(work, "moe.round", ["moe.weighed"], "moe.rounded", rows * work.element),
+        _sum(work, "moe.rounded", output),
+    ]
+
+
+def _sum(work: _Work, source: str, output: str) -> Operator:
+    return evolve(_added(work, "moe.add_up", [source], output, work.stream), keeps=("moe.tokens",))
+
+
+def _added(work: _Work, name: str, reads: list[str], made: str, size: int) -> Operator:
+    """A step beside which the copies, the experts' output and the empty sums live."""
+    operator = _one(name, reads, [(made, size)])
+    return evolve(operator, holds=(_MAP, "moe.copies", "moe.out"), scratch=work.stream)
 
 
 def _shared(work: _Work, source: str, output: str) -> list[Operator]:

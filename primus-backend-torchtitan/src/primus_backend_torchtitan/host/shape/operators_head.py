@@ -6,7 +6,8 @@ from attrs import evolve
 
 from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
-from primus_backend_torchtitan.host.shape.operators_work import FP32, INT64, Work
+from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_core.operators import FP32, INT64
 from primus_core.shape import Activation, Operator
 
 
@@ -66,7 +67,7 @@ def logits(work: Work, source: str) -> list[Operator]:
 
     TorchTitan's own loss over divided logits has one tensor more of that size in both passes.
     """
-    exact = work.tokens * work.vocabulary * FP32
+    exact = work.logits(FP32)
     narrow = work.element != FP32
     divided = work.tensor > 1
     forward = (exact if narrow else 0) + (exact if divided else 0)
@@ -96,8 +97,8 @@ def pieces(work: Work, number: int) -> list[Operator]:
     output layer's weight, in fp32, to which each piece adds its own. The logits of a piece stay until the next ones are
     there. After the last piece the weight's gradient is reduced.
     """
-    exact = work.tokens * work.vocabulary * FP32 // number
-    logits_ = work.tokens * work.vocabulary * work.element // number
+    exact = work.logits(FP32) // number
+    logits_ = work.logits() // number
     size = work.vocabulary * work.hidden
     summed_ = size * FP32
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact

@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from primus_backend_torchtitan.architecture import size
 from primus_backend_torchtitan.host.shape.operators_attention import core
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
-from primus_backend_torchtitan.host.shape.operators_work import COMPLEX, FP32, Work
+from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_core.operators import COMPLEX, FP32, Latent
 from primus_core.shape import Activation, Operator
 
 _NAME = "attention"
 
 
-@frozen(kw_only=True)
-class Latent:
-    """Features of one rank.
-
-    Attributes:
-        down: of the narrow tensor that queries are made of; 0: they are made of the whole stream.
-        rank: of the narrow tensor that keys and values are made of.
-        plain, turned: of a head, without and with rotary positions.
-    """
-
-    down: int
-    rank: int
-    plain: int
-    turned: int
-    value: int
-
-    @classmethod
-    def of(cls, work: Work) -> Latent:
-        """What the model has."""
-        model = work.case.model
-        return cls(
-            down=size(model, "q_lora_rank", 0),
-            rank=size(model, "kv_lora_rank"),
-            plain=size(model, "qk_head_dim"),
-            turned=size(model, "qk_pos_emb_head_dim"),
-            value=size(model, "v_head_dim"),
-        )
-
-    @property
-    def head(self) -> int:
-        """Features of a query or key."""
-        return self.plain + self.turned
+def _latent(work: Work) -> Latent:
+    """What the model has."""
+    model = work.case.model
+    return Latent(
+        heads=work.heads,
+        down=size(model, "q_lora_rank", 0),
+        rank=size(model, "kv_lora_rank"),
+        plain=size(model, "qk_head_dim"),
+        rotated=size(model, "qk_pos_emb_head_dim"),
+        value=size(model, "v_head_dim"),
+    )
 
 
 def latent_attention(work: Work) -> list[Operator]:
     """From a layer's input to the stream after attention."""
-    latent = Latent.of(work)
+    latent = _latent(work)
     gathers, source = gathered(work, "normed", _NAME)
     held = ("normed",) if gathers else ()
     width = work.heads * latent.value
@@ -59,7 +39,7 @@ def latent_attention(work: Work) -> list[Operator]:
         *norm(work, "attention_norm", "input", "normed"),
         *gathers,
         *_queries(work, latent, source),
-        product(work, f"{_NAME}.wkv_a", source, "kv", latent.rank + latent.turned, inner=work.hidden, component=_NAME),
+        product(work, f"{_NAME}.wkv_a", source, "kv", latent.rank + latent.rotated, inner=work.hidden, component=_NAME),
         _turned(work, latent),
         *_keys_and_values(work, latent),
         *_core(work, latent),
@@ -82,8 +62,8 @@ def _queries(work: Work, latent: Latent, source: str) -> list[Operator]:
 
 def _turned(work: Work, latent: Latent) -> Operator:
     """Rotary positions of a part of each query, and of the one key that all heads share; whole queries again."""
-    queries, key = work.heads * latent.turned, latent.turned
-    angles = work.tokens * latent.turned // 2 * COMPLEX
+    queries, key = work.heads * latent.rotated, latent.rotated
+    angles = work.tokens * latent.rotated // 2 * COMPLEX
     exact = work.tokens * (queries + key) * FP32
     every = work.wide(work.heads * latent.head)
     return Operator(

@@ -41,7 +41,7 @@ def gathered(work: Work, source: str, component: str) -> tuple[list[Operator], s
 
     They arrive rank by rank and are put in order in a copy; so is the gradient, before it is summed over the ranks.
     """
-    if not work.divides_tokens:
+    if not work.sequence_parallel:
         return [], source
     made = f"{source}.gathered"
     gather = Operator(
@@ -65,10 +65,10 @@ def summed(work: Work, source: str, made: str, component: str, holds: tuple[str,
             component=component,
             reads=(source,),
             makes=(Activation(name=made, bytes=work.stream()),),
-            passes=() if work.divides_tokens else (source,),
+            passes=() if work.sequence_parallel else (source,),
             holds=holds,
-            scratch=work.whole if work.divides_tokens else 0,
-            backward_scratch=work.whole if work.divides_tokens else 0,
+            scratch=work.whole if work.sequence_parallel else 0,
+            backward_scratch=work.whole if work.sequence_parallel else 0,
         )
     ]
 
