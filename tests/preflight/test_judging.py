@@ -12,7 +12,7 @@ from primus_core.outcome import Finding
 from primus_preflight.judging import Limits, Report, judge
 from primus_preflight.judging.blame import blame_groups, blame_pairs
 from primus_preflight.merging import merged
-from primus_preflight.model import Gathered, Group, Measurement, Node, Probe
+from primus_preflight.model import Gathered, Group, Measurement, Node, Probe, ProbeStatus
 from tests.preflight.clusters import cluster, host
 
 NODES = 8
@@ -119,9 +119,9 @@ def test_two_nodes_that_fail_together_are_both_suspects() -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [("error", 1), ("timeout", 1)])
-def test_a_look_that_failed_is_never_a_pass(status: str, code: int) -> None:
+def test_a_look_that_failed_is_never_a_pass(status: ProbeStatus, code: int) -> None:
     """The node has a verdict of its own, and the exit code tells it."""
-    report = judged(with_probe(few(), 1, Probe(name="pcie", group="host", status=status, error="it hung")))  # type: ignore[arg-type]
+    report = judged(with_probe(few(), 1, Probe(name="pcie", group="host", status=status, error="it hung")))
     assert verdicts(report) == {1: "error"}
     assert report.exit_code == code
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from primus_core.plan import Accelerator
 from primus_preflight.agent.looked import ProgramError
 from primus_preflight.agent.probing import probe_all
 from primus_preflight.probes import gpu
@@ -186,7 +187,9 @@ def test_rocm_smi_where_amd_smi_is_missing(tmp_path: Path) -> None:
     """Its text numbers are numbers."""
     programs = {"rocm-smi --showtopotype": recorded("rocm-smi-topotype.json"), "rocm-smi": recorded("rocm-smi.json")}
     every, first = probe_all(gpu.looks(node(amd_node(tmp_path), programs=programs)))
-    assert len(dict(every.facts["links"])) == 6  # type: ignore[arg-type]
+    links = every.facts["links"]
+    assert isinstance(links, dict)
+    assert len(links) == 6
     assert first.facts["model"] == "AMD Instinct MI300X"
     assert (first.facts["memory_bytes"], first.facts["temperature_c"]) == (206141652992, 35.0)
     assert first.facts["driver"] == "6.8.5"
@@ -273,9 +276,9 @@ def test_models_that_differ_in_a_node(tmp_path: Path) -> None:
         ("rocm", {"HIP_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "0"}, (1,)),
     ],
 )
-def test_devices_that_a_process_sees(kind: str, env: dict[str, str], expected: tuple[int, ...]) -> None:
+def test_devices_that_a_process_sees(kind: Accelerator, env: dict[str, str], expected: tuple[int, ...]) -> None:
     """By each vendor's variables; ROCm's second one counts among what the first has left."""
-    assert visible(env, kind, 4) == expected  # type: ignore[arg-type]
+    assert visible(env, kind, 4) == expected
 
 
 def test_hidden_devices_are_not_looked_at(tmp_path: Path) -> None:
