@@ -80,6 +80,7 @@ def _node(node: int, devices: int) -> Node:
         started=1_796_206_000.0,
         ended=1_796_206_090.0 + node % 7,
         probes=tuple(looks),
+        complete=True,
     )
 
 

@@ -17,7 +17,7 @@ from tests.e2e.support import environment
 NAME = "sick of sick-check"
 """Of its look."""
 _SOURCE = """\
-import os, time
+import os, signal, time
 from primus_core.contract import host
 from primus_core.outcome import Finding, Where
 CONTRACT = 1
@@ -33,6 +33,9 @@ def preflight_check(plan, where):
         os.abort()
     elif how == "tells nothing":
         os._exit(0)
+    elif how == "kills the agent":
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
     elif how == "raises":
         raise ValueError("what is this?")
     elif how == "finds":

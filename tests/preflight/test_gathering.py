@@ -24,7 +24,7 @@ class Clock:
 
 
 def left(folder: Path, number: int, *, done: bool, host: str = "", ended: float = 1.0) -> None:
-    write_node(folder, Node(node=number, host=host or f"node{number}", ended=ended), done=done)
+    write_node(folder, Node(node=number, host=host or f"node{number}", ended=ended, complete=done))
 
 
 def enough_after(seconds: float, folder: Path, *, meets: bool) -> bool:

@@ -39,7 +39,7 @@ def few(
     return Gathered(
         run_id="few",
         expected_nodes=nodes,
-        nodes=tuple(Node(node=node, host=host(node), probes=(looked,)) for node in range(nodes)),
+        nodes=tuple(Node(node=node, host=host(node), probes=(looked,), complete=True) for node in range(nodes)),
         measurements=measurements,
         tests=tests,
         groups=groups,

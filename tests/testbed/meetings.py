@@ -46,6 +46,7 @@ def main(number: int, nodes: int, address: str, port: int, folder: Path, options
     node = Node(node=number, host=socket.gethostname())
     write_node(folder_of(plan), node)
     met = meet(plan, rank, node, tests, lambda found: write_node(folder_of(plan), found))
+    write_node(folder_of(plan), evolve(met, complete=True))
     print(to_json(evolve(met, started=0.0), indent=None))
 
 

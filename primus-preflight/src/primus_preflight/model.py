@@ -84,6 +84,8 @@ class Node:
     probes: tuple[Probe, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     """Those that ran on this node alone, and those of groups that it led."""
+    complete: bool = False
+    """It has said all. One that is not complete was given up, or its agent ended, and is never judged as good."""
 
 
 @frozen(kw_only=True)

@@ -44,15 +44,11 @@ def node_file(folder: Path, number: int) -> Path:
     return folder / f"node-{number}.json"
 
 
-def write_node(folder: Path, node: Node, *, done: bool = False) -> None:
-    """Write what a node has seen so far.
-
-    Args:
-        done: that is all.
-    """
+def write_node(folder: Path, node: Node) -> None:
+    """Write what a node has seen so far."""
     path = node_file(folder, node.node)
     write_atomic(path, to_json(node))
-    if done:
+    if node.complete:
         path.with_suffix(".done").touch()
 
 

@@ -39,7 +39,7 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         from primus_preflight.meeting import meet  # here: most looks at a host need none
 
         node = meet(plan, rank, node, _words(plan, "tests"), lambda seen: write_node(folder, seen))
-    write_node(folder, evolve(node, ended=time.time()), done=True)
+    write_node(folder, evolve(node, ended=time.time(), complete=True))
     return {"host": node.host, "probes": len(node.probes), "measurements": len(node.measurements)}
 
 

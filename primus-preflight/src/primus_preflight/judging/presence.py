@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from primus_core.quantities import utc_time
 from primus_preflight.judging.blame import blame_pairs
 from primus_preflight.judging.limits import Limits
 from primus_preflight.judging.middle import median
 from primus_preflight.judging.names import Names
 from primus_preflight.judging.report import Fault
-from primus_preflight.model import Gathered, Measurement
+from primus_preflight.model import Gathered, Measurement, Node
 
 _REACH_REMEDY = "Look at its interface, route and firewall, and at NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."
 
@@ -28,6 +29,33 @@ def absent(gathered: Gathered, names: Names) -> Iterator[Fault]:
             evidence=(f"{len(here):,} of {gathered.expected_nodes:,} nodes have answered", *gathered.said),
             remedy="Log in to it; look whether it is up, reaches the others and sees the run's folder. Leave it out.",
         )
+
+
+def unfinished(gathered: Gathered) -> Iterator[Fault]:
+    """Nodes that began and never said that they had said all: whatever their looks found, nobody knows the rest."""
+    for node in gathered.nodes:
+        if not node.complete:
+            yield Fault(
+                kind="unfinished",
+                level="error",
+                what="did not come to its end: its agent died, or was given up",
+                nodes=(node.node,),
+                evidence=(_last_words(node), *_said_of(node, gathered)),
+                remedy="Look at what ended it (the agent's log, the kernel's: dmesg), then run the preflight again.",
+            )
+
+
+def _last_words(node: Node) -> str:
+    if not node.ended:
+        return f"began at {utc_time(node.started)}, and told nothing more"
+    return f"told of {len(node.probes)} looks at {utc_time(node.ended)}, and nothing more"
+
+
+def _said_of(node: Node, gathered: Gathered) -> Iterator[str]:
+    """What the launcher says of this node, or of none in particular."""
+    for text in gathered.said:
+        if text.startswith(f"node {node.node} (") or not text.startswith("node "):
+            yield text
 
 
 def lost(measurements: Sequence[Measurement], gathered: Gathered) -> Iterator[Fault]:

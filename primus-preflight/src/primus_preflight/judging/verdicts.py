@@ -13,7 +13,7 @@ from primus_preflight.judging.limits import Limits
 from primus_preflight.judging.looks import failed_alone, looked, untested
 from primus_preflight.judging.names import Names
 from primus_preflight.judging.performance import Judging, slow
-from primus_preflight.judging.presence import absent, clocks, lost, unreached
+from primus_preflight.judging.presence import absent, clocks, lost, unfinished, unreached
 from primus_preflight.judging.references import below_baseline, below_specification, device_models
 from primus_preflight.judging.report import FAULTY, RANKING, Fault, Judged, Report, Verdict, worst
 from primus_preflight.model import Gathered, Measurement
@@ -57,6 +57,7 @@ def _faults(gathered: Gathered, limits: Limits, names: Names, baseline: Gathered
     models = device_models(gathered)
     plain = [
         *absent(gathered, names),
+        *unfinished(gathered),
         *lost(measurements, gathered),
         *unreached(measurements, names),
         *clocks(measurements, limits),
