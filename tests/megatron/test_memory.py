@@ -10,35 +10,23 @@ from pathlib import Path
 import pytest
 
 from tests.megatron.ranks import Ranks
-from tests.megatron.truth.live_accuracy import measured
-from tests.megatron.truth.live_cases import CHOSEN, activations, drawn, problem
+from tests.megatron.truth.live_accuracy import compare
+from tests.megatron.truth.live_cases import CHOSEN, activations, drawn
+from tests.truth.steps import named, problem, wrong
 
 _FAST = ("tensor and sequence parallel", "latent attention, fused", "first of two stages")
 _SLOW = ("dense", "experts", "interleaved, first of two", "feed-forward part recomputed")
 
 
-def check(ranks: Ranks, folder: Path, names: tuple[str, ...]) -> None:
-    """No case is beyond what is allowed."""
-    cases = [case for case in CHOSEN if case.name in names]
-    assert len(cases) == len(names)
-    found = measured(ranks, folder, cases, once=True)
-    told = [
-        f"{case.name}: {wrong}"
-        for case, one in zip(cases, found, strict=True)
-        if (wrong := problem(activations(case.projected(), once=True), one["peak"] - one["static"]))
-    ]
-    assert told == []
-
-
 def test_some_steps(ranks: Ranks, tmp_path: Path) -> None:
     """A step's tensors are projected within 2 % above and 1 % below."""
-    check(ranks, tmp_path, _FAST)
+    assert wrong(compare(ranks, tmp_path, named(CHOSEN, _FAST), once=True)) == []
 
 
 @pytest.mark.slow
 def test_more_steps(ranks: Ranks, tmp_path: Path) -> None:
     """The same for an interleaved pipeline, experts, and a recomputed part."""
-    check(ranks, tmp_path, _SLOW)
+    assert wrong(compare(ranks, tmp_path, named(CHOSEN, _SLOW), once=True)) == []
 
 
 def test_the_cases() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.torchtitan.ranks import Ranks
-from tests.torchtitan.truth.live_accuracy import measured
+from tests.torchtitan.truth.live_accuracy import compare
 from tests.torchtitan.truth.live_cases import CHOSEN, drawn
-from tests.truth.steps import problem
+from tests.truth.steps import named, wrong
 
 _FAST = ("four shards, loss at once", "recomputed in part")
 _SLOW = (
@@ -25,28 +25,15 @@ _SLOW = (
 )
 
 
-def check(ranks: Ranks, folder: Path, names: tuple[str, ...]) -> None:
-    """No case is beyond what is allowed."""
-    cases = [case for case in CHOSEN if case.name in names]
-    assert len(cases) == len(names)
-    told = []
-    for number, case in enumerate(cases):
-        (one,) = measured(ranks, folder / str(number), [case])  # compiled kernels are not made twice in a process
-        assert "error" not in one, (case.name, one)
-        wrong = problem(case.projected().bytes, one["peak"] - one["static"])
-        told += [f"{case.name}: {wrong}"] if wrong else []
-    assert told == []
-
-
 def test_some_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
     """A step's tensors are projected within 2 % above and 1 % below."""
-    check(titan_ranks, tmp_path, _FAST)
+    assert wrong(compare(titan_ranks, tmp_path, named(CHOSEN, _FAST))) == []
 
 
 @pytest.mark.slow
 def test_more_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
     """The same for other precisions, layouts and kinds of layers."""
-    check(titan_ranks, tmp_path, _SLOW)
+    assert wrong(compare(titan_ranks, tmp_path, named(CHOSEN, _SLOW))) == []
 
 
 def test_the_cases() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
+from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_core.shape import ModelShape
 
 Figures = Mapping[str, Any]
+Params = Mapping[str, Value]
 Expected = Callable[[ModelShape, int], Figures]
 """What projection says of a rank."""
 
@@ -44,6 +46,18 @@ def _different(wanted: Any, value: Any) -> str:
     if isinstance(value, Mapping):
         return str(sorted(set(wanted.items()) ^ set(value.items())))
     return f"{wanted}, and it is {value}"
+
+
+def chosen(
+    small: Mapping[str, Params], presets: Iterable[tuple[str, Params]], names: Sequence[str]
+) -> Iterator[tuple[str, Params, bool]]:
+    """The models of these names, or all; whether each is a preset, of which some ranks are looked at alone."""
+    for name, params in small.items():
+        if not names or name in names:
+            yield name, params, False
+    for name, params in presets:
+        if not names or name in names:
+            yield name, params, True
 
 
 def row_of(model: str, case: Case, found: Sequence[Figures], expected: Expected) -> dict[str, Any]:

@@ -1,12 +1,19 @@
-"""A layout that models are divided by."""
+"""Layouts that models are divided by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
 from primus_core.experiment import Value
+from primus_core.plan import RunPlan
+from primus_core.shape import ModelShape
+
+_MOST = 8
+"""Layouts of a large model."""
+_LARGE = 2048
+"""Ranks of a layout that is compared wherever it is legal."""
 
 
 @frozen
@@ -26,3 +33,18 @@ class Layout:
         """In the words of the parameters."""
         words = [f"{name.rpartition('.')[2]} {value}" for name, value in self.params.items()]
         return ", ".join([f"{self.ranks} ranks", *words])
+
+
+Legal = Sequence[tuple[Layout, RunPlan]]
+
+
+def spread(legal: Legal) -> Legal:
+    """Some that differ, and the largest."""
+    step = max(1, len(legal) // _MOST)
+    return [*legal[::step], *(one for one in legal if one[0].ranks >= _LARGE and one not in legal[::step])]
+
+
+def stages_of(shape: ModelShape) -> list[int]:
+    """Pipeline ranks to look at: at most five, the first and the last among them."""
+    count = shape.group("pipeline")
+    return sorted({0, 1, count // 2, count - 2, count - 1} & set(range(count)))

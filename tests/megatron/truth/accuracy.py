@@ -15,30 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from primus_core.experiment import Value
-from primus_core.plan import RunPlan
 from tests.megatron.truth.comparing import Case, shape_of
 from tests.megatron.truth.expected import rank_of
-from tests.megatron.truth.layouts import Layout, plans_of
+from tests.megatron.truth.layouts import plans_of
 from tests.megatron.truth.models import SMALL, presets
 from tests.megatron.truth.places import ranks_of
-from tests.truth.comparing import row_of
-
-_MOST = 8
-"""Layouts of a preset."""
-_LARGE = 2048
-"""Ranks of a layout that is compared wherever it is legal."""
-
-Legal = Sequence[tuple[Layout, RunPlan]]
+from tests.truth.comparing import chosen, row_of
+from tests.truth.layouts import spread
 
 
 def cases_of(names: Sequence[str]) -> Iterator[tuple[str, Case | None]]:
     """The models of these names, or all, with what to look at; None for a model that Megatron cannot build here."""
-    for name, params in SMALL.items():
-        if not names or name in names:
-            yield from _small(name, params)
-    for name, params in presets():
-        if not names or name in names:
-            yield from _whole(name, params)
+    for name, params, large in chosen(SMALL, presets(), names):
+        yield from (_whole if large else _small)(name, params)
 
 
 def _small(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]:
@@ -49,20 +38,14 @@ def _small(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]
 
 def _whole(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case | None]]:
     """One rank of the first, of a middle and of the last stage."""
-    legal = _spread(list(plans_of(params)))
+    legal = spread(list(plans_of(params)))
     if not legal:
         yield name, None
     for layout, plan in legal:
         shape = shape_of(plan)
         ranks = ranks_of(shape)
-        chosen = tuple(sorted({ranks[0], ranks[len(ranks) // 2], ranks[-1]} if layout.staged else {ranks[-1]}))
-        yield name, Case(name=layout.name, plan=plan, shape=shape, ranks=chosen)
-
-
-def _spread(legal: Legal) -> Legal:
-    """Some that differ, and the largest."""
-    step = max(1, len(legal) // _MOST)
-    return [*legal[::step], *(one for one in legal if one[0].ranks >= _LARGE and one not in legal[::step])]
+        looked = tuple(sorted({ranks[0], ranks[len(ranks) // 2], ranks[-1]} if layout.staged else {ranks[-1]}))
+        yield name, Case(name=layout.name, plan=plan, shape=shape, ranks=looked)
 
 
 def main(names: Sequence[str]) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 from attrs import frozen
 
 from primus_backend_megatron import host
-from primus_core.errors import PrimusError
 from primus_core.experiment import Value
-from primus_core.outcome import Where
 from primus_core.plan import RunPlan
 from primus_core.projection.iteration import WORKSPACE, Peak, peak
 from tests.megatron.experiments import plan_of
+from tests.truth import steps
 
 Params = Mapping[str, Value]
 
@@ -200,17 +199,7 @@ missing. Its ten were then measured once and nothing changed after: from 0.05 % 
 
 def drawn(count: int = 10) -> Iterator[Case]:
     """Legal cases from all options that are told apart above."""
-    choose = random.Random(SEED)
-    found = 0
-    while found < count:
-        case = _draw(choose, found)
-        try:
-            legal = not host.preflight_check(case.plan(), Where.SUBMIT)
-        except PrimusError:
-            continue
-        if legal:
-            found += 1
-            yield case
+    return steps.drawn(SEED, count, _draw, host.preflight_check)
 
 
 def _draw(choose: random.Random, number: int) -> Case:
@@ -256,9 +245,3 @@ def _draw(choose: random.Random, number: int) -> Case:
     )
     ranks = tensor * stages * context * copies
     return Case(name=f"drawn {number}", params=params, ranks=ranks, rank=choose.randrange(ranks), fused=fused)
-
-
-def problem(projected: int, measured: int) -> str:
-    """Empty where a projection is at most 2 % above what was measured, and at most 1 % below."""
-    error = projected / measured - 1
-    return "" if -0.01 <= error <= 0.02 else f"{projected} bytes are projected, {measured} measured: {error:+.2%}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from primus_core.projection.places import Place
 from primus_core.shape import ModelShape
+from tests.truth.layouts import stages_of
 
 
 def stage_of(shape: ModelShape, rank: int) -> int:
@@ -28,9 +29,8 @@ def place_of(shape: ModelShape, rank: int) -> Place:
 
 def ranks_of(shape: ModelShape) -> list[int]:
     """Those to look at: of at most five stages, the first, one between and the last."""
-    size, count = _of_stage(shape), shape.group("pipeline")
-    stages = sorted({0, 1, count // 2, count - 2, count - 1} & set(range(count)))
-    return [stage * size + position for stage in stages for position in sorted({0, size // 2, size - 1})]
+    size = _of_stage(shape)
+    return [stage * size + position for stage in stages_of(shape) for position in sorted({0, size // 2, size - 1})]
 
 
 def _of_stage(shape: ModelShape) -> int:

@@ -13,30 +13,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.experiment import Value
-from primus_core.plan import RunPlan
 from tests.torchtitan.truth.comparing import Case, shape_of
 from tests.torchtitan.truth.expected import rank_of
-from tests.torchtitan.truth.layouts import Layout, plans_of
+from tests.torchtitan.truth.layouts import plans_of
 from tests.torchtitan.truth.models import SMALL, presets
 from tests.torchtitan.truth.places import ranks_of
-from tests.truth.comparing import row_of
-
-_MOST = 8
-"""Layouts of a preset."""
-_LARGE = 2048
-"""Ranks of a layout that is compared wherever it is legal."""
-
-Legal = Sequence[tuple[Layout, RunPlan]]
+from tests.truth.comparing import chosen, row_of
+from tests.truth.layouts import spread
 
 
 def cases_of(names: Sequence[str]) -> Iterator[tuple[str, Case]]:
     """The models of these names, or all, with what to look at."""
-    for name, params in SMALL.items():
-        if not names or name in names:
-            yield from _small(name, params)
-    for name, params in presets():
-        if not names or name in names:
-            yield from _whole(name, params)
+    for name, params, large in chosen(SMALL, presets(), names):
+        yield from (_whole if large else _small)(name, params)
 
 
 def _small(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]:
@@ -47,17 +36,11 @@ def _small(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]
 
 def _whole(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]:
     """The last, the first or one rank between, in turn; in one layout also with the optimizer and FSDP at work."""
-    for number, (layout, plan) in enumerate(_spread(list(plans_of(params)))):
+    for number, (layout, plan) in enumerate(spread(list(plans_of(params)))):
         shape = shape_of(plan)
         ranks = ranks_of(shape)
-        chosen = (ranks[-1], ranks[0], ranks[len(ranks) // 2])[number % 3]
-        yield name, Case(name=layout.name, plan=plan, shape=shape, ranks=(chosen,), works=number == 1)
-
-
-def _spread(legal: Legal) -> Legal:
-    """Some that differ, and the largest."""
-    step = max(1, len(legal) // _MOST)
-    return [*legal[::step], *(one for one in legal if one[0].ranks >= _LARGE and one not in legal[::step])]
+        looked = (ranks[-1], ranks[0], ranks[len(ranks) // 2])[number % 3]
+        yield name, Case(name=layout.name, plan=plan, shape=shape, ranks=(looked,), works=number == 1)
 
 
 def main(names: Sequence[str]) -> None:

@@ -9,15 +9,14 @@ from typing import Any
 from attrs import frozen
 
 from primus_backend_torchtitan import host
-from primus_core.errors import PrimusError
 from primus_core.experiment import Value
-from primus_core.outcome import Where
 from primus_core.plan import RunPlan
 from primus_core.projection.iteration import Peak, peak
 from tests.torchtitan.experiments import MOCK, plan_of
 from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE, NORMALIZED
 from tests.torchtitan.truth.comparing import shape_of
 from tests.torchtitan.truth.layouts import COPIES, CP, EP, PP, SCHEDULE, TP
+from tests.truth import steps
 
 Params = Mapping[str, Value]
 
@@ -127,17 +126,7 @@ _SCHEDULES = ("1F1B", "1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "Interlea
 
 def drawn(count: int = 10) -> Iterator[Case]:
     """Legal cases over all options."""
-    choose = random.Random(SEED)
-    found = 0
-    while found < count:
-        case = _draw(choose, found)
-        try:
-            legal = not host.preflight_check(case.plan(), Where.SUBMIT)
-        except PrimusError:
-            continue
-        if legal:
-            found += 1
-            yield case
+    return steps.drawn(SEED, count, _draw, host.preflight_check)
 
 
 def _draw(choose: random.Random, number: int) -> Case:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from primus_core.projection.places import Place
 from primus_core.shape import ModelShape
+from tests.truth.layouts import stages_of
 
 
 def stage_of(shape: ModelShape, rank: int) -> int:
@@ -35,13 +36,7 @@ def ranks_of(shape: ModelShape) -> list[int]:
     if world <= 4:
         return list(range(world))
     inside = {0, size // 2, size - 1}
-    return [stage * size + position for stage in _stages(shape) for position in sorted(inside) if position >= 0]
-
-
-def _stages(shape: ModelShape) -> list[int]:
-    """At most five of them."""
-    count = shape.group("pipeline")
-    return sorted({0, 1, count // 2, count - 2, count - 1} & set(range(count)))
+    return [stage * size + position for stage in stages_of(shape) for position in sorted(inside) if position >= 0]
 
 
 def _of_stage(shape: ModelShape) -> int:
