@@ -77,7 +77,7 @@ class Node:
     addresses: tuple[str, ...] = ()
     accelerator: Accelerator = "cpu"
     devices: int = 0
-    """Accelerators; 0 on a node that has none."""
+    """Accelerators that a rank sees; 0 on a node that has none."""
     started: float = 0.0
     """Seconds since the epoch, by the node's own clock."""
     ended: float = 0.0

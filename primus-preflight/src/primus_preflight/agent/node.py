@@ -18,6 +18,7 @@ from primus_preflight.agent.files import folder_of, write_node
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Look, probe_all
 from primus_preflight.model import Node, Probe
+from primus_preflight.settings.visibility import visible
 
 GROUPS = ("host", "gpu", "network")
 """What users ask for; each is a package of `primus_preflight.probes`."""
@@ -44,10 +45,11 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
 
 
 def _named(about: Looked, number: int) -> Node:
-    """The node before anything was looked at that might not answer."""
+    """The node before anything was looked at that might not answer; accelerators are those that a rank sees."""
     found = find_accelerators(about.root)
+    shown = len(visible(about.env, found.kind, found.count))
     host = about.env.get("SLURMD_NODENAME") or socket.gethostname()
-    return Node(node=number, host=host, accelerator=found.kind, devices=found.count, started=time.time())
+    return Node(node=number, host=host, accelerator=found.kind, devices=shown, started=time.time())
 
 
 def _addresses(probes: Sequence[Probe]) -> tuple[str, ...]:
