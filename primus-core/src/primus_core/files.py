@@ -5,6 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from pathlib import Path
+
+
+def nearest_existing(path: Path) -> Path:
+    """The folder itself or the closest one above it, as far as this user can see; a file where one is in the way."""
+    return next(folder for folder in (path, *path.parents) if os.path.exists(folder) or not folder.name)
 
 
 def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:

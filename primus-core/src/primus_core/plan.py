@@ -14,6 +14,8 @@ PLAN_SCHEMA = 1
 """Version of the layout of ``plan.json``."""
 
 Accelerator = Literal["cpu", "cuda", "rocm"]
+ON_THIS_HOST = ("direct", "single", "container")
+"""Launchers that start the ranks on the host that the command is given on, and nowhere else."""
 TaskKind = Literal["train", "preflight", "benchmark", "data", "checkpoint", "script"]
 
 

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from primus_core.contract import host
+from primus_core.files import nearest_existing
 from primus_core.outcome import Finding, Where
-from primus_core.plan import RunPlan
+from primus_core.plan import ON_THIS_HOST, RunPlan
 from primus_core.quantities import memory_size
+from primus_core.rundir import RunDir
 from primus_preflight.resources import Needs, own_limits, shared_memory, shortages
 from primus_preflight.settings.judging import crowded, hidden, judged
 from primus_preflight.settings.naming import NAMING
@@ -50,11 +52,23 @@ def _before_the_start(plan: RunPlan, env: Mapping[str, str]) -> Iterator[Finding
 def _on_the_node(plan: RunPlan, env: Mapping[str, str]) -> Iterator[Finding]:
     """What the submitting host could not see; settings of its own only an image or another host's shell can have."""
     if "container" in (plan.launcher, plan.job.inside) or plan.launcher == "ssh":
-        own = {name: value for name, value in env.items() if plan.job.env.get(name) != value}
         known = set(judged(plan.job.env, plan.target.accelerator, plan.target.nodes))
-        found = judged({**plan.job.env, **own}, plan.target.accelerator, plan.target.nodes)
+        found = judged({**plan.job.env, **env}, plan.target.accelerator, plan.target.nodes)
         yield from (finding for finding in found if finding not in known)
     yield from _this_host(plan, env)
+    if plan.launcher not in ON_THIS_HOST:
+        yield from _scarce(plan, env)
+
+
+def _scarce(plan: RunPlan, env: Mapping[str, str]) -> Iterator[Finding]:
+    """What the projected run lacks here; room for a checkpoint is looked for once, where rank 0 is."""
+    from primus_core.report.projected import read_projected  # here: no command needs it
+    from primus_core.report.scarce import scarce_here
+
+    projected = read_projected(RunDir(Path(plan.run_dir)))
+    if projected is not None:
+        first = env.get("RANK") == "0"
+        yield from (one for one in scarce_here(projected, plan) if first or one.check != "checkpoint.room")
 
 
 def _this_host(plan: RunPlan, env: Mapping[str, str]) -> Iterator[Finding]:
@@ -86,7 +100,7 @@ def _runs_here(plan: RunPlan) -> bool:
 
 def check_workspace(workspace: Path) -> Iterator[Finding]:
     """Whether the folder, or the one it will be made in, is writable and has room."""
-    folder = _nearest_existing(workspace)
+    folder = nearest_existing(workspace)
     if not folder.is_dir():
         yield _unusable(workspace, f"{folder} is a file, not a folder")
     elif not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
@@ -111,11 +125,6 @@ def check_space(workspace: Path, folder: Path, free: int) -> Iterator[Finding]:
         remedy="Make room, or set `workspace:` to a folder on another file system.",
         cause="runtime",
     )
-
-
-def _nearest_existing(path: Path) -> Path:
-    """The folder itself or the closest one above it, as far as this user can see."""
-    return next(folder for folder in (path, *path.parents) if os.path.exists(folder) or not folder.name)
 
 
 def _unusable(workspace: Path, evidence: str) -> Finding:

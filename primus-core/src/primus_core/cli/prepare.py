@@ -19,7 +19,7 @@ from primus_core.hooks import HostPlugins
 from primus_core.nodes.place import Place, place_of
 from primus_core.outcome import Finding
 from primus_core.pipeline import Judged, Scope, judge
-from primus_core.plan import RunPlan, Submission
+from primus_core.plan import ON_THIS_HOST, RunPlan, Submission
 from primus_core.planning.accelerators import Found, find_accelerators
 from primus_core.planning.assumed import meant_by
 from primus_core.planning.hosts import hosts_of_file, hosts_of_words, refuse_hosts
@@ -42,9 +42,6 @@ from primus_core.planning.volumes import on_host, with_host_paths
 from primus_core.records import frozen
 from primus_core.resolve import SYSTEM_DEFAULT, resolve, with_sections
 from primus_core.rundir import RunDir, new_run_id
-
-_THIS_NODE = ("direct", "single", "container")
-"""Launchers that start the ranks of this node alone."""
 
 
 @frozen(kw_only=True)
@@ -275,7 +272,7 @@ def place_for(launcher: str, env: Mapping[str, str], options: Mapping[str, Value
     Raises:
         ConfigError: it is none, or there are several and the launcher starts one.
     """
-    if launcher not in _THIS_NODE:
+    if launcher not in ON_THIS_HOST:
         return None
     place = place_of(env, options)
     if place is not None and launcher == "single":

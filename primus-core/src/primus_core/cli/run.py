@@ -62,7 +62,9 @@ def start(prepared: Prepared, env: Mapping[str, str], console: Shows | None, *, 
     if prepared.submission.detached:
         from primus_core.cli.submitting import hand_over_plan  # here: most runs are waited for
 
+        say(headline(prepared.plan))
         write_plan(prepared)
+        tell_model(prepared)
         return hand_over_plan(prepared, silent=silent)
     with experiment_of(prepared.plan, env):
         say(headline(prepared.plan))

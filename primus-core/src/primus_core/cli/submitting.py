@@ -23,26 +23,24 @@ _SCRIPT = "output_script"
 
 
 def hand_over_plan(prepared: Prepared, *, silent: bool) -> int:
-    """Submit a run whose plan is written, and tell how it is followed; returns the exit code.
+    """Submit a run whose plan is written and told, and tell how it is followed; returns the exit code.
 
     Where the scheduler's command waits for the run, so does this, and tells what came of it. Where the user asked for
     the job script alone (``output_script`` of the launcher's section), that is written and nothing submitted.
     """
-    from primus_core.cli.run import headline  # here: it calls this module
-
     submission, plan, env = prepared.submission, prepared.plan, prepared.env
     if isinstance(path := plan.job.options.get(_SCRIPT), str):
         write_script(submission, plan, path)
         needed = [topic_line("export", f"{name}, before you submit it") for name in prepared.asked_secrets]
         script = topic_line("script", f"{path}; `{_command(submission)} {shlex.quote(path)}` submits it")
-        say("\n".join([headline(plan), *needed, script]))
+        say("\n".join([*needed, script]))
         return ExitCode.OK
     rundir = RunDir(Path(plan.run_dir))
     handles: list[Handle] = []
 
     def known(handle: Handle) -> None:
         handles.append(handle)
-        _tell(plan, env, headline(plan), handle)
+        _tell(plan, env, handle)
 
     try:
         status = submit.hand_over(
@@ -72,10 +70,10 @@ def _command(submission: Submission) -> str:
     return os.path.basename(submission.processes[0].argv[0])
 
 
-def _tell(plan: RunPlan, env: Mapping[str, str], head: str, handle: Handle) -> None:
+def _tell(plan: RunPlan, env: Mapping[str, str], handle: Handle) -> None:
     name = short_name(Path(plan.run_dir), env)
     follow = f"primus status {name}, primus logs {name} --follow, primus cancel {name}"
-    say("\n".join([head, topic_line("job", handle.handle), topic_line("follow", follow)]))
+    say("\n".join([topic_line("job", handle.handle), topic_line("follow", follow)]))
 
 
 def _unreported(handle: Handle, status: int, plan: RunPlan, env: Mapping[str, str]) -> int:

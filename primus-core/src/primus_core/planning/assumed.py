@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from primus_core.experiment import Experiment, Value
+from primus_core.hardware import AcceleratorModel, accelerator_models
 from primus_core.plan import Accelerator
 from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
 from primus_core.planning.sections import CONTAINER, SLURM
@@ -41,6 +42,24 @@ def meant_by(launcher: str, inside: str, sections: Mapping[str, Mapping[str, Val
     flags = sections.get(SLURM, {}) if launcher == SLURM else {}
     kind = _kind(image) or _kind(" ".join(str(flags[name]) for name in _TELLING if name in flags)) or "cuda"
     return Found(kind=kind, count=here.count if launcher == CONTAINER and here.kind == kind else 0)
+
+
+def named_model(launcher: str, sections: Mapping[str, Mapping[str, Value]]) -> AcceleratorModel | None:
+    """The model of GPU that options of Slurm name, such as ``--gres=gpu:mi300x:8``; None for none, or several.
+
+    Args:
+        sections: the typed options of the launchers.
+    """
+    flags = sections.get(SLURM, {}) if launcher == SLURM else {}
+    words = re.split(r"[:,|&()\s]", " ".join(str(flags[name]) for name in _TELLING if name in flags))
+    found = {model.model: model for model in accelerator_models() if any(_is_called(model, word) for word in words)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_called(model: AcceleratorModel, word: str) -> bool:
+    """``h100``, or as Slurm finds it out itself: ``nvidia_h100_80gb_hbm3``; other kinds of H100 have other memory."""
+    name = word.upper().replace("_", " ")
+    return name == model.model or any(name.endswith(f" {one.upper()}") for one in model.names)
 
 
 def names_cpu(experiment: Experiment) -> bool:

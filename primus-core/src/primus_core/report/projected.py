@@ -22,6 +22,8 @@ class Projected:
     bytes: int
     """Of its rank, at most."""
     margin: int
+    parameters: int = 0
+    """Of the whole model; 0 in files of earlier versions."""
     has_activations: bool
     """Whether the back end told its operators: without them, only weights and the optimizer's state are in it."""
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from primus_core.cli.projection.scarce import scarce
 from primus_core.codec import to_json
 from primus_core.errors import PrimusError
 from primus_core.files import write_atomic
 from primus_core.hooks import HostPlugins
 from primus_core.log.console import topic_line
 from primus_core.outcome import Finding
-from primus_core.plan import RunPlan
+from primus_core.plan import ON_THIS_HOST, RunPlan
 from primus_core.projection.fit import margin_of
 from primus_core.projection.flops import flops_of
 from primus_core.projection.project import Projection, project
 from primus_core.quantities import memory_size
 from primus_core.records import frozen
 from primus_core.report.projected import Projected
+from primus_core.report.scarce import scarce_here, scarce_there
 from primus_core.rundir import RunDir
 from primus_core.shape import ModelShape
 
@@ -40,9 +40,12 @@ def foretell(plan: RunPlan, hosts: HostPlugins) -> Foretold:
         return Foretold(lines=(topic_line("memory", f"not projected: {error}"),))
     if shape is None or projection is None:
         return Foretold()
-    _keep(projection, plan)
+    kept = _kept(projection, plan)
     lines = (topic_line("model", _model(projection, shape)), topic_line("memory", _line(projection, plan)))
-    return Foretold(lines=lines, findings=tuple(scarce(projection, plan)))
+    if plan.preflight == "off":
+        return Foretold(lines=lines)
+    scarce = scarce_here if plan.launcher in ON_THIS_HOST else scarce_there
+    return Foretold(lines=lines, findings=tuple(scarce(kept, plan)))
 
 
 def _model(projection: Projection, shape: ModelShape) -> str:
@@ -64,17 +67,23 @@ def _line(projection: Projection, plan: RunPlan) -> str:
     return f"{memory_size(heaviest.bytes)} projected{where}{what}, and {memory_size(margin)} of margin"
 
 
-def _keep(projection: Projection, plan: RunPlan) -> None:
-    """Raises RunError where the run's folder cannot be written."""
+def _kept(projection: Projection, plan: RunPlan) -> Projected:
+    """What is kept in the run's folder, where each node finds it.
+
+    Raises:
+        RunError: the folder cannot be written.
+    """
     heaviest, rundir = projection.heaviest, RunDir(Path(plan.run_dir))
     margin = sum(one.bytes for one in margin_of(heaviest, plan.target.world_size))
     kept = Projected(
         stage=heaviest.number,
         bytes=heaviest.bytes,
         margin=margin,
+        parameters=projection.parameters,
         has_activations=projection.has_activations,
     )
     try:
         write_atomic(rundir.projection, to_json(kept))
     except OSError as error:
         raise rundir.unwritable(error) from None
+    return kept

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from primus_core.experiment import Value
+from primus_core.hardware import host_memory
 from primus_core.outcome import Finding
 from primus_core.planning.accelerators import find_accelerators
 from primus_core.quantities import memory_size
@@ -28,14 +29,14 @@ def look(about: Looked) -> Outcome:
 
 def facts_of(root: Path) -> dict[str, Value]:
     """What the files below ``/proc`` and ``/sys`` tell; sizes in bytes."""
-    memory = table(root / "proc/meminfo")
+    memory = host_memory(root)
     return {
         "kernel": text(root / "proc/sys/kernel/osrelease"),
         "system": _system(root),
         "architecture": os.uname().machine,
         **processors(text(root / "proc/cpuinfo")),
-        "memory_bytes": _bytes(memory.get("MemTotal")),
-        "memory_available_bytes": _bytes(memory.get("MemAvailable")),
+        "memory_bytes": memory.total,
+        "memory_available_bytes": memory.available,
         "numa_nodes": numa_nodes(root),
         "numa_balancing": number(root / "proc/sys/kernel/numa_balancing"),
         "transparent_huge_pages": _chosen(text(root / "sys/kernel/mm/transparent_hugepage/enabled")),
@@ -90,12 +91,6 @@ def judged(facts: Mapping[str, Value], accelerators: int) -> Iterator[Finding]:
 def _system(root: Path) -> str | None:
     name = table(root / "etc/os-release", "=").get("PRETTY_NAME", "")
     return name.strip('"') or None
-
-
-def _bytes(kibibytes: str | None) -> int | None:
-    """Of ``16 kB``."""
-    count = (kibibytes or "").split(" ")[0]
-    return int(count) * 1024 if count.isdecimal() else None
 
 
 def _chosen(words: str) -> str | None:
