@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from primus_core.outcome import Finding
+from primus_preflight.agent.looked import run_program
 from primus_preflight.agent.probing import Look, Outcome, Unavailable, probe_all
 from primus_preflight.model import Probe
+from tests.e2e.support import wait_until
+from tests.preflight.held import held
 
 FINDING = Finding(check="host.test", severity="warning", summary="too little")
 
@@ -80,6 +83,50 @@ def test_one_that_ignores_signals_is_killed() -> None:
             time.sleep(1)
 
     assert probe(take, seconds=0.3).status == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("tells", "error"),
+    [(False, "no answer within 1 s; its process"), (True, "it told what it saw, and did not end; its")],
+)
+def test_one_that_cannot_be_killed_is_left_behind(tmp_path: Path, tells: bool, error: str) -> None:
+    """A process that does not end when it is killed, as in a driver that hangs, costs seconds, and is told."""
+    note = tmp_path / "pids"
+
+    def take() -> Outcome:
+        note.write_text(f"{os.getpid()} {held().pid}")
+        if not tells:
+            time.sleep(600)
+        return Outcome()
+
+    began = time.monotonic()
+    told = probe(take, seconds=1.0)
+    took = time.monotonic() - began
+    look, holder = map(int, note.read_text().split())
+    os.kill(holder, signal.SIGKILL)
+    os.waitpid(look, 0)
+    assert told.status == "timeout"
+    assert told.error.startswith(error)
+    assert f" {look} cannot be killed" in told.error
+    assert took < 8
+
+
+def test_looks_die_with_their_agent(tmp_path: Path) -> None:
+    """With the programs that they run: what kills the agent leaves nothing on the node."""
+    note = tmp_path / "pids"
+    agent = os.fork()
+    if agent == 0:
+
+        def take() -> Outcome:
+            run_program(["sh", "-c", f"echo {os.getpid()} $$ >{note}.new; mv {note}.new {note}; exec sleep 600"], 600)
+            return Outcome()
+
+        probe_all([Look(name="test", group="host", take=take, seconds=600)])
+        os._exit(0)
+    wait_until(note.exists, "the program of the look")
+    os.kill(agent, signal.SIGKILL)
+    os.waitpid(agent, 0)
+    wait_until(lambda: not any(map(_lives, map(int, note.read_text().split()))), "the end of both", 15)
 
 
 @pytest.mark.parametrize(

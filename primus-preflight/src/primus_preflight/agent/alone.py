@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from primus_core import linux
 from primus_core.contract import Store
 from primus_core.plan import RunPlan
 from primus_core.ports import free_port
 from primus_preflight.agent import node
+from primus_preflight.agent.ending import ended
 
 _NAP = 0.01
 _GRACE_SECONDS = 3.0
@@ -95,6 +97,7 @@ def _child(plan: RunPlan, rank: Alone) -> None:
     """The forked process: never returns to the code of its parent."""
     code = 1
     try:
+        linux.die_with_parent(signal.SIGKILL)
         os.setpgid(0, 0)
         os.environ.update(rank.env)  # for programs that looks run, and for plugins
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that it ends what it started
@@ -112,8 +115,8 @@ def _child(plan: RunPlan, rank: Alone) -> None:
 def _wait(pid: int, enough: Callable[[], bool]) -> int | None:
     """The status of the agent; None where it has not ended when it is enough."""
     while not enough():
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
             return status
         time.sleep(_NAP)
     return None
@@ -124,11 +127,7 @@ def _end(pid: int) -> None:
     for number, seconds in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, _GRACE_SECONDS)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
-        limit = time.monotonic() + seconds
-        while time.monotonic() < limit:
-            try:
-                if os.waitpid(pid, os.WNOHANG)[0]:
-                    break
-            except ChildProcessError:
-                return
-            time.sleep(_NAP)
+        try:
+            ended(pid, seconds)
+        except ChildProcessError:
+            return

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from attrs import field
 
+from primus_core import linux
 from primus_core.plan import RunPlan
 from primus_core.records import frozen
 from primus_preflight.agent.probing import Unavailable
@@ -39,6 +42,7 @@ def run_program(argv: Sequence[str], seconds: float) -> str:
             check=False,
             text=True,
             errors="replace",
+            preexec_fn=partial(linux.die_with_parent, signal.SIGKILL),
         )
     except (FileNotFoundError, PermissionError):
         raise Unavailable(f"the program {argv[0]} is not installed") from None

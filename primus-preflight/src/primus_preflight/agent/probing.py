@@ -13,17 +13,17 @@ from typing import Literal, NoReturn
 
 from attrs import asdict, evolve, field
 
+from primus_core import linux
 from primus_core.errors import PrimusError
 from primus_core.experiment import Value
 from primus_core.outcome import Finding
 from primus_core.records import frozen
+from primus_preflight.agent.ending import ended, kill_group, left_behind
 from primus_preflight.model import Group, Probe
 
 AT_ONCE = 8
 """Looks that run at the same time: most of them wait for a program or for the network."""
 _CHUNK = 65536
-_NAP = 0.005
-"""Seconds between two looks at a process that has said all and is about to end."""
 
 
 class Unavailable(Exception):
@@ -101,10 +101,13 @@ class _Running:
         self.reader, writer = os.pipe()
         self._output = os.memfd_create(look.name)
         self._told = bytearray()
+        self._left_behind = False
         self._began = time.monotonic()
         self._pid = os.fork()
         if self._pid == 0:
             _child(look, writer, self._output)
+        with contextlib.suppress(OSError):  # whoever comes first: the look does the same
+            os.setpgid(self._pid, self._pid)
         os.close(writer)
 
     @property
@@ -139,19 +142,17 @@ class _Running:
         Returns:
             Its own exit code, negative for a signal; None where it had to be killed.
         """
-        pid, status = os.waitpid(self._pid, os.WNOHANG)
-        while wait and not pid and self.left:
-            time.sleep(_NAP)
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
-        if not pid:
-            os.waitpid(self._pid, 0)
+        status = ended(self._pid, self.left if wait else 0.0)
+        self._left_behind = not kill_group(self._pid)
         os.close(self.reader)
-        return os.waitstatus_to_exitcode(status) if pid else None
+        return None if status is None else os.waitstatus_to_exitcode(status)
 
     def _judged(self, status: int | None) -> Probe:
         last = self._last_line()
+        if self._left_behind:
+            last = f"; {left_behind(self._pid)}{last}"
+            if self._told:
+                return self._look.failed("timeout", f"it told what it saw, and did not end{last}")
         if self._told:
             return self._read(last)
         if status is None:
@@ -177,6 +178,7 @@ class _Running:
 def _child(look: Look, writer: int, output: int) -> NoReturn:
     """The forked process: never returns to the code of its parent."""
     try:
+        linux.die_with_parent(signal.SIGKILL)
         os.setpgid(0, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)

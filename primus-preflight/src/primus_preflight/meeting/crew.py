@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from primus_core import linux
+from primus_preflight.agent.ending import kill_group, left_behind
 from primus_preflight.meeting.wire import GoneError, Message, Wire
 from primus_preflight.model import Node
 from primus_preflight.performance.options import Options
@@ -71,18 +72,16 @@ class Worker:
         self.result = {"status": "timeout", "stage": self._stage, "error": how}
 
     def restart(self) -> None:
-        """Another process in the place of one that hangs or has ended."""
-        self.end()
+        """Another process in the place of one that hangs or has ended; its result tells if that is left behind."""
+        if not self.end() and self.result:
+            self.result = {**self.result, "error": f"{self.result['error']}; {left_behind(self._pid)}"}
         self.port, self.broken = 0, ""
         self._start()
 
-    def end(self) -> None:
-        """At once, with all that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._pid, 0)
+    def end(self) -> bool:
+        """At once, with all that it started; returns whether it has ended."""
         self._wire.close()
+        return kill_group(self._pid)
 
     def _start(self) -> None:
         ours, its = socket.socketpair()

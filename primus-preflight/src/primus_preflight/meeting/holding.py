@@ -6,11 +6,11 @@ import os
 import resource
 import signal
 import socket
-import time
 import traceback
 from collections.abc import Callable, Sequence
 
 from primus_core import linux
+from primus_preflight.agent.ending import KILL_SECONDS, ended
 from primus_preflight.meeting.book import Book
 from primus_preflight.meeting.coordinator import coordinate
 from primus_preflight.meeting.room import Room
@@ -19,7 +19,6 @@ from primus_preflight.performance.options import Options
 from primus_preflight.performance.tokens import Trial
 
 _END_SECONDS = 5.0
-_NAP = 0.01
 Write = Callable[[Sequence[Measurement]], None]
 
 
@@ -59,13 +58,9 @@ class Holding:
 
     def end(self) -> None:
         """This node may have been told of the end before the others were: the process has a moment to tell them."""
-        limit = time.monotonic() + _END_SECONDS
-        while not (ended := os.waitpid(self._pid, os.WNOHANG)[0]) and time.monotonic() < limit:
-            time.sleep(_NAP)
-        if ended:
-            return
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        if ended(self._pid, _END_SECONDS) is None:
+            os.kill(self._pid, signal.SIGKILL)
+            ended(self._pid, KILL_SECONDS)
 
 
 def _prepare() -> None:
