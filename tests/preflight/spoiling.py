@@ -13,7 +13,7 @@ from primus_preflight.kernels.together import together
 
 
 def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
-    """Every collective once; on the last rank one element of what arrives is changed before it is looked at."""
+    """Every collective once; on the last rank one bit of what arrives is changed before it is looked at."""
     device, faults = torch.device("cpu"), {}
     with together(rank, device, "gloo") as all_ranks:
         for op, kind in COLLECTIVES.items():
@@ -22,6 +22,6 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
             one.work()
             all_ranks.meet()
             if rank.rank == rank.world_size - 1:
-                one.arrived()[3] += 5
+                one.arrived().view(torch.int32)[3] ^= 1
             faults[op] = one.fault()
     return {"faults": faults}

@@ -126,6 +126,15 @@ def test_wrong_values_are_told(measuring: Measuring, tmp_path: Path) -> None:
         assert text.endswith(" at element 3")
 
 
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize("check", ["sums", "faults", "copies", "memory"])
+def test_messages_of_many_ranks(measuring: Measuring, tmp_path: Path, check: str, dtype: str) -> None:
+    """Sums of hundreds of ranks are exact in each type; a rank that is missing, doubled or mistaken for another, and a
+    part in another's place, are noticed; nothing is made that is as large as the message."""
+    asked = {"check": check, "dtype": dtype}
+    measuring.run(tmp_path, asked, world=1, entry="tests.preflight.messages:run").check()
+
+
 def test_groups_of_every_second_rank_gather(measuring: Measuring, tmp_path: Path) -> None:
     """With stride 2 ranks 0 and 2 are a group and ranks 1 and 3 another; each has a row for each size."""
     words = ("--sizes-mb=0.01,0.02", "--stride=2", *FEW, "--output-file=-")

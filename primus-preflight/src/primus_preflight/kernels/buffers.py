@@ -1,57 +1,46 @@
-"""What ranks send to each other, and what has to arrive.
-
-Each element follows from the rank that sent it and from its position, so that values of the wrong rank or from the
-wrong place are noticed.
-"""
+"""Messages between ranks, and what has to arrive: exactly that, by rank and by place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import distributed
 
-_PERIOD = 7
-_STEP = 3
-_ONES = 5
-_ALL = slice(None)
+from primus_preflight.kernels.numbers import copied, share, total
+
+_AT_ONCE = 1 << 20
+"""Elements that are made or compared at a time: messages may fill most of a device's memory."""
 
 
 class Buffers:
     """The buffers of one message on one rank.
-
-    All values are small whole numbers. A type that counts them as far as fp32 has seven of them, whose sums over
-    millions of ranks are exact; a narrower one has zeros and ones.
 
     Args:
         size: bytes of the whole message, of all ranks' parts together; rounded to a whole element for each rank.
     """
 
     def __init__(self, size: int, dtype: torch.dtype, rank: int, world: int, device: torch.device) -> None:
-        self.rank, self.world = rank, world
+        self.rank, self.world, self.dtype = rank, world, dtype
         self.part = max(1, size // dtype.itemsize // world)
-        count = self.part * world
-        self.bytes = count * dtype.itemsize
-        self._epsilon = torch.finfo(dtype).eps
-        self._places = torch.arange(_PERIOD, dtype=torch.uint8, device=device).repeat(-(-count // _PERIOD))[:count]
-        self.sent = torch.empty(count, dtype=dtype, device=device)
-        self.received = torch.empty(count, dtype=dtype, device=device)
+        self.count = self.part * world
+        self.bytes = self.count * dtype.itemsize
+        sends, receives = self._lengths()
+        self.sent = torch.empty(sends, dtype=dtype, device=device)
+        self.received = torch.empty(receives, dtype=dtype, device=device)
 
     def fill(self) -> None:
         """Make the buffers ready; nothing of an earlier message remains."""
-        self.sent.copy_(self.values(self.rank))
+        for block, places in _blocks(self.sent):
+            block.copy_(self._sent(places))
         self.received.fill_(-1)
 
     def work(self) -> object:
         raise NotImplementedError
 
     def arrived(self) -> torch.Tensor:
-        """The part of a buffer that is to be looked at."""
-        raise NotImplementedError
-
-    def expected(self) -> torch.Tensor:
-        """What has to be there, in fp32."""
-        raise NotImplementedError
+        """The buffer that is to be looked at."""
+        return self.received
 
     def fault(self) -> str:
         """What is wrong here, with the rank that says so; empty where all is right."""
@@ -59,36 +48,28 @@ class Buffers:
         return differences and f"rank {self.rank}: {differences}"
 
     def differences(self) -> str:
-        """What is wrong with what has arrived; empty where all is right. Sums may be rounded in each addition."""
-        found, expected = self.arrived(), self.expected()
-        wrong = self._differs(found, expected).nonzero()
-        if not len(wrong):
-            return ""
-        first = int(wrong[0])
-        values = f"{float(found[first]):g} instead of {float(expected[first]):g} at element {first}"
-        return f"{len(wrong)} of {found.numel()} elements are wrong, {values}"
+        """What is wrong with what has arrived; empty where all is right."""
+        count, first = 0, ""
+        for block, places in _blocks(self.arrived()):
+            expected = self._expected(places)
+            wrong = (block != expected).nonzero()
+            if len(wrong) and not count:
+                at = int(wrong[0])
+                first = f"{float(block[at]):g} instead of {float(expected[at]):g} at element {int(places[at])}"
+            count += len(wrong)
+        return f"{count} of {self.arrived().numel()} elements are wrong, {first}" if count else ""
 
-    def _differs(self, found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-        error = self._epsilon * self.world
-        if error <= 1:  # all numbers up to that of ranks are exact
-            return found != expected
-        found, expected = found.double(), expected.double()
-        return (found - expected).abs() > expected * error
+    def _lengths(self) -> tuple[int, int]:
+        """Elements that are sent, and that are received elsewhere than in their place."""
+        raise NotImplementedError
 
-    def values(self, rank: int, where: slice = _ALL) -> torch.Tensor:
-        """What a rank sends, in fp32."""
-        places = (self._places[where] + _STEP * rank % _PERIOD) % _PERIOD
-        counts_far = self._epsilon <= torch.finfo(torch.float32).eps
-        return (places + 1 if counts_far else places < _ONES).float()
+    def _sent(self, places: torch.Tensor) -> torch.Tensor:
+        """What this rank sends, by the places in its buffer."""
+        return copied(places, self.rank, self.dtype)
 
-    def sums(self, where: slice = _ALL) -> torch.Tensor:
-        """What all send, added; ranks that are a period apart send the same."""
-        alike = [len(range(first, self.world, _PERIOD)) for first in range(min(_PERIOD, self.world))]
-        return sum(self.values(first, where) * count for first, count in enumerate(alike))
-
-    def part_of(self, rank: int) -> slice:
-        """Where a rank's part is."""
-        return slice(rank * self.part, (rank + 1) * self.part)
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        """What has to be at places of the buffer that is looked at."""
+        raise NotImplementedError
 
 
 class AllReduce(Buffers):
@@ -98,8 +79,14 @@ class AllReduce(Buffers):
     def arrived(self) -> torch.Tensor:
         return self.sent
 
-    def expected(self) -> torch.Tensor:
-        return self.sums()
+    def _lengths(self) -> tuple[int, int]:
+        return self.count, 0
+
+    def _sent(self, places: torch.Tensor) -> torch.Tensor:
+        return share(places, self.rank, self.world, self.dtype)
+
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return total(places, self.world, self.dtype)
 
 
 class Broadcast(Buffers):
@@ -111,41 +98,54 @@ class Broadcast(Buffers):
     def arrived(self) -> torch.Tensor:
         return self.sent
 
-    def expected(self) -> torch.Tensor:
-        return self.values(0)
+    def _lengths(self) -> tuple[int, int]:
+        return self.count, 0
+
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return copied(places, 0, self.dtype)
 
 
 class ReduceScatter(Buffers):
     def work(self) -> object:
-        return distributed.reduce_scatter_tensor(self.received[: self.part], self.sent)
+        return distributed.reduce_scatter_tensor(self.received, self.sent)
 
-    def arrived(self) -> torch.Tensor:
-        return self.received[: self.part]
+    def _lengths(self) -> tuple[int, int]:
+        return self.count, self.part
 
-    def expected(self) -> torch.Tensor:
-        return self.sums(self.part_of(self.rank))
+    def _sent(self, places: torch.Tensor) -> torch.Tensor:
+        return share(places, self.rank, self.world, self.dtype)
+
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return total(places + self.rank * self.part, self.world, self.dtype)
 
 
 class AllGather(Buffers):
     def work(self) -> object:
-        return distributed.all_gather_into_tensor(self.received, self.sent[self.part_of(self.rank)])
+        return distributed.all_gather_into_tensor(self.received, self.sent)
 
-    def arrived(self) -> torch.Tensor:
-        return self.received
+    def _lengths(self) -> tuple[int, int]:
+        return self.part, self.count
 
-    def expected(self) -> torch.Tensor:
-        return torch.cat([self.values(rank, self.part_of(rank)) for rank in range(self.world)])
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return copied(places % self.part, places // self.part, self.dtype)
 
 
 class AllToAll(Buffers):
     def work(self) -> object:
         return distributed.all_to_all_single(self.received, self.sent)
 
-    def arrived(self) -> torch.Tensor:
-        return self.received
+    def _lengths(self) -> tuple[int, int]:
+        return self.count, self.count
 
-    def expected(self) -> torch.Tensor:
-        return torch.cat([self.values(rank, self.part_of(self.rank)) for rank in range(self.world)])
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return copied(places % self.part + self.rank * self.part, places // self.part, self.dtype)
+
+
+def _blocks(buffer: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Pieces of a buffer one after the other, each with its places there."""
+    for begin in range(0, len(buffer), _AT_ONCE):
+        block = buffer[begin : begin + _AT_ONCE]
+        yield block, torch.arange(begin, begin + len(block), device=buffer.device)
 
 
 MakeBuffers = Callable[[int, torch.dtype, int, int, torch.device], Buffers]

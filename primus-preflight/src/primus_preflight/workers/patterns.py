@@ -8,14 +8,15 @@ import torch
 from torch import distributed
 
 from primus_preflight.kernels.buffers import AllGather, AllReduce, AllToAll, Buffers, MakeBuffers, ReduceScatter
+from primus_preflight.kernels.numbers import copied
 from primus_preflight.performance.tokens import Work
 
 
 class _Received(Buffers):
     """A message as a whole from one rank to another."""
 
-    def arrived(self) -> torch.Tensor:
-        return self.received
+    def _lengths(self) -> tuple[int, int]:
+        return self.count, self.count
 
 
 class _Transfer(_Received):
@@ -24,11 +25,11 @@ class _Transfer(_Received):
     def work(self) -> object:
         return distributed.recv(self.received, 0) if self.rank else distributed.send(self.sent, 1)
 
-    def expected(self) -> torch.Tensor:
-        return self.values(0)
-
     def differences(self) -> str:
         return super().differences() if self.rank else ""
+
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return copied(places, 0, self.dtype)
 
 
 class _Ring(_Received):
@@ -39,8 +40,8 @@ class _Ring(_Received):
         back = distributed.P2POp(distributed.irecv, self.received, (self.rank - 1) % self.world)
         return [one.wait() for one in distributed.batch_isend_irecv([forth, back])]
 
-    def expected(self) -> torch.Tensor:
-        return self.values((self.rank - 1) % self.world)
+    def _expected(self, places: torch.Tensor) -> torch.Tensor:
+        return copied(places, (self.rank - 1) % self.world, self.dtype)
 
 
 WORKS: Mapping[Work, MakeBuffers] = {
