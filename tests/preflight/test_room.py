@@ -9,16 +9,41 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from primus_preflight.meeting import room as rooms
 from primus_preflight.meeting.joining import join
 from primus_preflight.meeting.room import Room
 from primus_preflight.meeting.wire import GoneError
 
 RUN = "run"
+
+
+HELLO = {"run": RUN, "node": 0, "host": "h", "devices": 0, "machine": "m", "door": 1}
+
+
+def hello(**changes: object) -> bytes:
+    """What an agent says first."""
+    return json.dumps({**HELLO, **changes}).encode() + b"\n"
+
+
+def connected(port: int, said: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.settimeout(30)
+    connection.sendall(said)
+    return connection
+
+
+def ends(connection: socket.socket) -> bool:
+    """Whether the other side closes the connection, after the rest of what it says."""
+    with contextlib.suppress(ConnectionResetError):  # not all was read
+        while connection.recv(1 << 16):
+            pass
+    connection.close()
+    return True
 
 
 @contextmanager
@@ -43,7 +68,7 @@ class Agents:
         self._selector = selectors.DefaultSelector()
         for node in nodes:
             connection = socket.create_connection(("127.0.0.1", port))
-            connection.sendall(json.dumps({"run": RUN, "node": node}).encode() + b"\n")
+            connection.sendall(hello(node=node))
             self._selector.register(connection, selectors.EVENT_READ, node)
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
@@ -68,6 +93,19 @@ class Agents:
         if "id" in message and node not in self._mute:
             connection.sendall(json.dumps({"id": message["id"], "node": node}).encode() + b"\n")
         return True
+
+
+class Soon:
+    """Agents that come when those before them have been heard."""
+
+    def __init__(self, come: Callable[[], Agents]) -> None:
+        self._agents: list[Agents] = []
+        self._timer = threading.Timer(0.2, lambda: self._agents.append(come()))
+        self._timer.start()
+
+    def agents(self) -> Agents:
+        self._timer.join()
+        return self._agents[0]
 
 
 def test_a_thousand_agents_answer() -> None:
@@ -127,22 +165,74 @@ def test_one_that_says_nothing_is_lost(silence: float, limit: float, how: str) -
 
 
 @pytest.mark.parametrize(
-    "said", [b"GET / HTTP/1.0\r\n\r\n", b'{"run": "other", "node": 0}\n', b'["node"]\n', b'{"run": "run"}\n']
+    "said",
+    [
+        b"GET / HTTP/1.0\r\n\r\n",
+        b'["node"]\n',
+        b'{"run": "run"}\n',
+        b"[" * 4000 + b"\n",
+        b'{"run": "' + b"x" * 10_000,
+        b"\xff\n",
+        hello(run="other"),
+        *(hello(node=node) for node in (-1, 1, True, 0.0, "0", None)),
+        *(hello(door=door) for door in (0, 65536, "80", None)),
+        hello(devices=-1),
+        hello(machine=[]),
+    ],
 )
 def test_strangers_are_turned_away(said: bytes) -> None:
-    """Whoever speaks another language, or belongs to another run, is no node; the nodes come all the same."""
+    """Whoever speaks another language, belongs to another run or is none of its nodes; the nodes come all the same."""
     with room() as (made, port):
-        stranger = socket.create_connection(("127.0.0.1", port))
-        stranger.sendall(said)
-        agents = Agents(port, range(1))
+        stranger = connected(port, said)
+        soon = Soon(lambda: Agents(port, range(1)))
         made.gather(1, 30)
         made.ask({0: {"do": "test"}}, 30)
-        stranger.settimeout(10)
-        with contextlib.suppress(ConnectionResetError):  # not all was read
-            assert stranger.recv(100) == b""
+        assert ends(stranger)
         assert made.present == (0,)
-        stranger.close()
-    agents.join()
+    soon.agents().join()
+
+
+def test_strangers_that_say_nothing_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After their time, while the nodes are waited for; and the first of them when there are too many."""
+    monkeypatch.setattr(rooms, "HELLO_SECONDS", 0.5)
+    monkeypatch.setattr(rooms, "_MOST_STRANGERS", 4)
+    with room(silence=0.4) as (made, port):
+        waiting = threading.Thread(target=made.gather, args=(1, 8))
+        waiting.start()
+        strangers = [connected(port) for _ in range(8)]
+        began = time.monotonic()
+        assert all(map(ends, strangers[:3]))
+        assert time.monotonic() - began < 0.5
+        assert all(map(ends, strangers[3:]))
+        assert time.monotonic() - began < 5
+        waiting.join()
+    assert made.lost == {}
+
+
+def test_a_node_that_comes_again_is_not_lost() -> None:
+    """Its first connection broke while the others were waited for."""
+    with room() as (made, port):
+        first = connected(port, hello())
+
+        def come_again() -> Agents:
+            first.close()
+            return Agents(port, range(2))
+
+        soon = Soon(come_again)
+        made.gather(2, 30)
+        assert (made.present, made.lost) == ((0, 1), {})
+        assert sorted(made.ask({0: {"do": "test"}, 1: {"do": "test"}}, 30)) == [0, 1]
+    soon.agents().join()
+
+
+def test_nobody_says_who_it_is_twice() -> None:
+    """More of the same changes nothing for the node that was welcomed."""
+    with room() as (made, port):
+        node = connected(port, hello() * 3)
+        made.gather(1, 30)
+        made.ask({}, 0)
+        assert (made.present, made.lost) == ((0,), {})
+        node.close()
 
 
 def test_the_way_to_nobody_says_why() -> None:

@@ -27,9 +27,9 @@ from primus_preflight.model import Node
 class Rank:
     """As much of a rank's context as a meeting needs."""
 
-    def __init__(self, rank: int, nodes: int, address: str, port: int) -> None:
+    def __init__(self, rank: int, nodes: int, address: str, port: str) -> None:
         self.rank, self.world_size = rank, nodes
-        self.env = MappingProxyType({"MASTER_ADDR": address, "MASTER_PORT": str(port)})
+        self.env = MappingProxyType({"MASTER_ADDR": address, "MASTER_PORT": port})
 
 
 def make_plan(folder: Path, options: Mapping[str, Value]) -> RunPlan:
@@ -40,7 +40,7 @@ def make_plan(folder: Path, options: Mapping[str, Value]) -> RunPlan:
     return RunPlan(run_id="meeting", run_dir=str(folder), target=target, task=task, job=job, launcher="direct")
 
 
-def main(number: int, nodes: int, address: str, port: int, folder: Path, options: str, tests: list[str]) -> None:
+def main(number: int, nodes: int, address: str, port: str, folder: Path, options: str, tests: list[str]) -> None:
     plan = make_plan(folder, json.loads(options))
     rank = cast("RankContext", Rank(number, nodes, address, port))
     node = Node(node=number, host=socket.gethostname())
@@ -51,6 +51,4 @@ def main(number: int, nodes: int, address: str, port: int, folder: Path, options
 
 
 if __name__ == "__main__":
-    main(
-        int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), Path(sys.argv[5]), sys.argv[6], sys.argv[7:]
-    )
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], Path(sys.argv[5]), sys.argv[6], sys.argv[7:])

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from primus_core import linux
 from primus_core.contract import Store
 from primus_core.plan import RunPlan
-from primus_core.ports import free_port
 from primus_preflight.agent import node
 from primus_preflight.agent.ending import ended
 
@@ -30,7 +29,7 @@ class Alone:
         self.rank = rank
         self.world_size = nodes
         place = {"RANK": str(rank), "WORLD_SIZE": str(nodes), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-        self.env: Mapping[str, str] = MappingProxyType({**_meeting_point(env, nodes), **place})
+        self.env: Mapping[str, str] = MappingProxyType({**env, **place})
         self._say = say
 
     def phase(self, name: str) -> None:
@@ -54,11 +53,6 @@ class Alone:
 
     def prepared(self, name: str) -> Mapping[str, object]:
         return {}
-
-
-def _meeting_point(env: Mapping[str, str], nodes: int) -> dict[str, str]:
-    own = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port("127.0.0.1"))} if nodes == 1 else {}
-    return {**own, **env}
 
 
 def run_agent(

@@ -25,6 +25,7 @@ from primus_preflight.performance.options import Options
 from primus_preflight.performance.tokens import Trial
 
 Joined = tuple[Wire, list[Message]]
+_LOOPBACK = "127.0.0.1"
 STAND_INS = 3
 """So many nodes after node 0 may hold the meeting in its place."""
 
@@ -48,8 +49,8 @@ class Attending:
         self._plan = plan
         self._node = node
         self._nodes = rank.world_size
-        self._port = int(rank.env.get("MASTER_PORT", 0))
-        self._first = rank.env.get("MASTER_ADDR", "") if self._nodes > 1 else "127.0.0.1"
+        self._env = rank.env
+        self._first = rank.env.get("MASTER_ADDR", "") if self._nodes > 1 else _LOOPBACK
         self._tests = tests
         self._options = options
         self._workers = workers
@@ -84,7 +85,7 @@ class Attending:
             GoneError: there was none, or it broke off.
         """
         with ExitStack() as stack:
-            door = stack.enter_context(socket.create_server(("", 0), backlog=128))
+            door = stack.enter_context(self._listen(0))
             host, (wire, said) = self._come(stack, self._hello(door))
             stack.callback(wire.close)
             try:
@@ -110,7 +111,7 @@ class Attending:
 
     def _hold(self, stack: ExitStack, hello: dict[str, object]) -> Joined:
         try:
-            listener = listen(self._port)
+            listener = self._listen(self._port)
         except OSError as error:
             raise GoneError(f"cannot wait for the other nodes at port {self._port}: {error.strerror}") from None
         port: int = listener.getsockname()[1]
@@ -124,7 +125,23 @@ class Attending:
             write=lambda measurements: write_measurements(self._plan, measurements, self._node.node),
         )
         stack.callback(holding.end)
-        return join(self._address(self._node.node) or "127.0.0.1", port, hello, self._options.join_seconds)
+        return join(_LOOPBACK, port, hello, self._options.join_seconds)
+
+    @property
+    def _port(self) -> int:
+        """Where the nodes meet; a node alone takes any.
+
+        Raises:
+            GoneError: nobody has told.
+        """
+        text = self._env.get("MASTER_PORT", "") if self._nodes > 1 else "0"
+        if not (text.isdecimal() and int(text) < 1 << 16):
+            raise GoneError(f"MASTER_PORT is {text!r}, and no port where the nodes could meet")
+        return int(text)
+
+    def _listen(self, port: int) -> socket.socket:
+        """Where others come; a node alone has nobody to hear but itself."""
+        return listen(port) if self._nodes > 1 else socket.create_server((_LOOPBACK, port))
 
     def _hello(self, door: socket.socket) -> dict[str, object]:
         return {
@@ -137,7 +154,7 @@ class Attending:
         }
 
     def _address(self, node: int) -> str:
-        """Node 0's is known; another's is in what it has written, where nodes share the run's folder."""
+        """Of another node: node 0's is known, others' are in what they have written where nodes share a folder."""
         if node == 0:
             return self._first
         try:

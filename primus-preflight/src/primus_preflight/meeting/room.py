@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import selectors
 import socket
 import time
+from collections import Counter
 from collections.abc import Mapping
 
 from primus_core.records import frozen
-from primus_preflight.meeting.wire import BEAT_SECONDS, LOST_SECONDS, GoneError, Message, Wire
+from primus_preflight.meeting.hello import HELLO_BYTES, HELLO_SECONDS, is_hello
+from primus_preflight.meeting.wire import BEAT_SECONDS, LONGEST, LOST_SECONDS, GoneError, Message, Wire
 
 _POLL_SECONDS = 0.2
 LATE_SECONDS = 5.0
 """How much longer than its limit an agent that gives signs of life may take to say what became of a test."""
+
+
+_MOST_STRANGERS = 64
+"""So many more than there are nodes may be connected without having said who they are; then the first of them go."""
 
 
 @frozen(kw_only=True)
@@ -45,8 +52,11 @@ class Room:
         self._silence, self._late = silence, late
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._strangers: dict[int, Wire] = {}
+        self._expected = 0
+        self._strangers: dict[Wire, float] = {}
+        """When each of them came, the first one first."""
         self._wires: dict[int, Wire] = {}
+        self._nodes: dict[Wire, int] = {}
         self._answers: dict[int, tuple[Message, float]] = {}
         self._question = 0
         self._beaten = 0.0
@@ -61,14 +71,23 @@ class Room:
 
     def gather(self, expected: int, seconds: float) -> None:
         """Wait until so many nodes have come, or until the time is over; later ones are turned away."""
+        self._expected = expected
         deadline = time.monotonic() + seconds
         while len(self._wires) < expected and time.monotonic() < deadline:
             self._turn(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
         self._selector.unregister(self._listener)
         self._listener.close()
-        for wire in self._strangers.values():
+        self._tell_own_address()
+        for wire in list(self._strangers):
             self._drop(wire)
-        self._strangers.clear()
+
+    def _tell_own_address(self) -> None:
+        """Who has come from this host has come from its loopback, which leads nowhere on another host: there this host
+        has the address by which most nodes have reached it."""
+        reached = Counter(wire.own for wire in self._nodes if not _is_loopback(wire.own))
+        for node, hello in list(self.hellos.items()):
+            if reached and _is_loopback(hello["address"]):
+                self.hellos[node] = {**hello, "address": max(reached, key=reached.__getitem__)}
 
     def ask(self, questions: Mapping[int, Message], seconds: float) -> dict[int, Answer]:
         """Ask nodes at the same time.
@@ -105,7 +124,7 @@ class Room:
         while self._wires and time.monotonic() < deadline:
             self._turn(_POLL_SECONDS)
         self.lost = lost
-        for wire in self._wires.values():
+        for wire in list(self._nodes):
             self._drop(wire)
         self._wires.clear()
         self._selector.close()
@@ -126,6 +145,9 @@ class Room:
             self._look_around(now)
 
     def _look_around(self, now: float) -> None:
+        for wire, came in list(self._strangers.items()):
+            if now - came > HELLO_SECONDS:
+                self._drop(wire)
         for node, wire in list(self._wires.items()):
             if now - wire.heard > self._silence:
                 self._lose(node, f"nothing was heard of it for {self._silence:g} s")
@@ -135,38 +157,39 @@ class Room:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             connection, _ = self._listener.accept()
-            wire = Wire(connection)
-            self._strangers[wire.fileno()] = wire
+            wire = Wire(connection, HELLO_BYTES)
+            self._strangers[wire] = time.monotonic()
             self._selector.register(wire, selectors.EVENT_READ, wire)
+            if len(self._strangers) > self._expected + _MOST_STRANGERS:
+                self._drop(next(iter(self._strangers)))
 
     def _hear(self, wire: Wire) -> None:
-        node = next((node for node, one in self._wires.items() if one is wire), None)
         try:
             messages = wire.receive()
         except GoneError as gone:
-            self._strangers.pop(wire.fileno(), None)
-            if node is None:
-                self._drop(wire)
+            if wire in self._nodes:
+                self._lose(self._nodes[wire], str(gone))
             else:
-                self._lose(node, str(gone))
+                self._drop(wire)
             return
         for message in messages:
-            if node is not None:
-                self._take(node, message)
-            elif not self._welcome(wire, message):
-                return
+            if wire in self._nodes:
+                self._take(self._nodes[wire], message)
+            elif wire in self._strangers:
+                self._meet(wire, message)
 
-    def _welcome(self, wire: Wire, hello: Message) -> bool:
-        """Whether somebody who has come belongs here."""
-        self._strangers.pop(wire.fileno(), None)
-        node = hello.get("node")
-        if hello.get("run") != self._run_id or not isinstance(node, int) or node in self._wires:
+    def _meet(self, wire: Wire, hello: Message) -> None:
+        """Welcome somebody who belongs here; one that comes again is not lost any more."""
+        if not is_hello(hello, self._run_id, self._expected) or hello["node"] in self._wires:
             self._drop(wire)
-            return False
-        self._wires[node] = wire
+            return
+        node = hello["node"]
+        del self._strangers[wire]
+        wire.longest = LONGEST
+        self._wires[node], self._nodes[wire] = wire, node
         self.hellos[node] = {**hello, "address": wire.peer}
+        self.lost.pop(node, None)
         self._send(node, {"do": "welcome"})
-        return True
 
     def _take(self, node: int, message: Message) -> None:
         """Answers to earlier questions came too late, and are nothing now."""
@@ -185,6 +208,12 @@ class Room:
         self._drop(self._wires.pop(node))
 
     def _drop(self, wire: Wire) -> None:
+        self._strangers.pop(wire, None)
+        self._nodes.pop(wire, None)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(wire)
         wire.close()
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address).is_loopback

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
 
 from primus_preflight.meeting.book import Book, Nodes
 from primus_preflight.meeting.grouprun import GroupRun
 from primus_preflight.model import Measurement
 from primus_preflight.performance.options import Options
 from primus_preflight.performance.schedule import (
-    ALL_PAIRS_NODES,
     Group,
     Round,
     group_rounds,
+    sampled_rounds,
     transfer_rounds,
     turns,
     with_partners,
@@ -23,6 +22,10 @@ from primus_preflight.performance.tokens import Trial
 
 _OWN_SIZE = ("gemm", "hbm", "train_step")
 """Tests that know one size."""
+_PARTNERS = 3
+"""So many others each node is paired with where a group may have slow nodes: most who are well meet one who is, too."""
+_BEST = 0.9
+"""The best is what a tenth of the figures reaches: the very best may be luck."""
 
 
 class Running:
@@ -60,7 +63,7 @@ class Running:
             for groups in group_rounds(able, self._options.group_sizes):
                 self._together(test, size, groups)
         elif len(able) > 1:
-            self._pairs(test, size, able)
+            self._in_pairs(test, size, transfer_rounds(able))
 
     def _able(self, workers: int) -> list[int]:
         """Nodes with so many workers, that were not named before."""
@@ -119,11 +122,10 @@ class Running:
         return named
 
     def _look_for_slow(self, run: GroupRun) -> None:
-        """A figure for all says nothing of the one that slows them: halves do. For sums alone, of the largest size."""
+        """A figure for all says nothing of those that slow them: pairs do. For sums alone, of the largest size."""
         last = run.size // self._options.sizes[-1] and run.group == tuple(self._able(1))
         if run.test.work == "all_reduce" and last and len(run.group) > 2:
-            _, runs = self._split(run)
-            self._book.add(*(one.measurement() for one in runs))
+            self._in_pairs(run.test, run.size, sampled_rounds(run.group, _PARTNERS))
 
     def _split(self, run: GroupRun) -> tuple[Split, list[GroupRun]]:
         runs: list[GroupRun] = []
@@ -135,15 +137,15 @@ class Running:
 
         return split(run.group, tried), runs
 
-    def _pairs(self, test: Trial, size: int, able: Sequence[int]) -> None:
-        runs: list[GroupRun] = []
-        for groups in transfer_rounds(able):
-            runs += self._transfers(test, size, groups)
-        if len(able) > ALL_PAIRS_NODES:
-            suspects, good = _suspects(runs)
-            for groups in with_partners(suspects, good):
+    def _in_pairs(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
+        """Then who is in no good pair meets others that are in one; of transfers, in both directions."""
+        runs = [run for groups in rounds for run in self._transfers(test, size, groups)]
+        met = {frozenset(run.group) for run in runs}
+        for pairing in with_partners(*_suspects(runs)):
+            if groups := tuple(pair for pair in pairing if frozenset(pair) not in met):
                 self._transfers(test, size, groups)
-                self._transfers(test, size, tuple((second, first) for first, second in groups))
+                if test.scope == "pair":
+                    self._transfers(test, size, tuple((second, first) for first, second in groups))
 
     def _transfers(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
         """One that failed because a node was lost is no measurement of the other."""
@@ -229,6 +231,6 @@ def _suspects(runs: Sequence[GroupRun]) -> tuple[list[int], set[int]]:
     """Nodes whose best pair is slow or failed, and those that have a good one."""
     pairs = [(run.group, run.figure) for run in runs]
     figures = [figure for _, figure in pairs if figure]
-    bar = median(figures) * SLOW if figures else 0.0
+    bar = sorted(figures)[int(_BEST * (len(figures) - 1))] * SLOW if figures else 0.0
     good = {node for group, figure in pairs if figure > bar for node in group}
     return sorted({node for group, _ in pairs for node in group} - good), good

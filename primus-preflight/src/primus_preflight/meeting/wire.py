@@ -15,7 +15,8 @@ LOST_SECONDS = 10.0
 """Nothing heard for so long: the other side is lost."""
 _SEND_SECONDS = 5.0
 _CHUNK = 1 << 16
-_LONGEST = 1 << 26
+LONGEST = 1 << 23
+"""Bytes of one message of somebody who is known."""
 
 Message = Mapping[str, Any]
 
@@ -25,14 +26,19 @@ class GoneError(Exception):
 
 
 class Wire:
-    """One end of a connection, which it owns."""
+    """One end of a connection, which it owns.
 
-    def __init__(self, connection: socket.socket) -> None:
+    Args:
+        longest: bytes of one message; who sends a longer one speaks another language.
+    """
+
+    def __init__(self, connection: socket.socket, longest: int = LONGEST) -> None:
         connection.settimeout(_SEND_SECONDS)
         if connection.family in (socket.AF_INET, socket.AF_INET6):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
         self._rest = b""
+        self.longest = longest
         self.heard = time.monotonic()
         """When something last arrived."""
 
@@ -67,14 +73,14 @@ class Wire:
             GoneError: the other side has ended, or speaks another language.
         """
         try:
-            data = self._connection.recv(_CHUNK)
+            data = self._connection.recv(min(_CHUNK, self.longest))
         except OSError as error:
             raise GoneError(f"its connection broke: {error.strerror or error}") from None
         if not data:
             raise GoneError("it closed the connection")
         self.heard = time.monotonic()
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _LONGEST:
+        if len(self._rest) > self.longest:
             raise GoneError("it speaks another language")
         return [message for message in map(_parsed, lines) if message]
 
@@ -86,7 +92,7 @@ class Wire:
 def _parsed(line: bytes) -> Message:
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: nested a thousand times
         message = None
     if not isinstance(message, dict):
         raise GoneError("it speaks another language")
