@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from primus_core.cli.main import main
+from primus_core.cli.run import headline
 from tests.e2e.support import EXAMPLE
+from tests.preflight.nodes import plan
 from tests.preflight.sick import install, node, preflight, probe, run_folder
 
 CPU_SECONDS = 1.0
@@ -61,6 +63,12 @@ def test_results_are_judged_again(tmp_path: Path) -> None:
     assert main(["preflight", "report", str(folder), "--output", str(tmp_path / "again")]) == 3
     assert main(["preflight", "report", str(folder / "node-0.json"), "--output", str(tmp_path / "single")]) == 3
     assert (tmp_path / "again/report.json").read_bytes() == (folder / "report.json").read_bytes()
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "1 node (direct)"), (3, "3 nodes (direct)")])
+def test_the_first_line_counts_nodes(count: int, told: str) -> None:
+    """Of which each has one agent."""
+    assert told in headline(plan(count))
 
 
 @pytest.mark.parametrize(

@@ -169,9 +169,10 @@ def submit_plan(prepared: Prepared, console: Shows | None, *, silent: bool, peer
 def headline(plan: RunPlan) -> str:
     """What is run, and where."""
     target = plan.target
-    ranks = f"{target.world_size} rank{'s' * (target.world_size != 1)}"
+    counted = "node" if plan.task.kind == "preflight" else "rank"  # of which a preflight has one on each
+    many = f"{target.world_size} {counted}{'s' * (target.world_size != 1)}"
     with_what = f" with {plan.framework} {target.library_version}" if plan.framework else ""
-    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {ranks} ({_how(plan)})")
+    what = topic_line(plan.task.kind, f"{plan.job.name}{with_what} on {target.accelerator}, {many} ({_how(plan)})")
     return f"{what}\n{topic_line('run', plan.run_dir)}"
 
 
