@@ -135,6 +135,27 @@ def test_messages_of_many_ranks(measuring: Measuring, tmp_path: Path, check: str
     measuring.run(tmp_path, asked, world=1, entry="tests.preflight.messages:run").check()
 
 
+@pytest.mark.parametrize(
+    ("work", "dtype", "fault", "told"),
+    [
+        ("gemm", "bf16", "one more", "1 of 128 rows of the product are wrong"),
+        ("gemm", "fp16", "one more", "1 of 128 rows of the product are wrong"),
+        ("gemm", "fp32", "one more", "1 of 128 rows of the product are wrong"),
+        ("gemm", "bf16", "no product", "128 of 128 rows of the product are wrong"),
+        ("hbm", "fp32", "no copy", "1024 of 1024 words of the copy are wrong"),
+        ("train_step", "fp32", "loss", "the same step gave loss "),
+    ],
+)
+def test_one_wrong_repetition_is_noticed(
+    measuring: Measuring, tmp_path: Path, work: str, dtype: str, fault: str, told: str
+) -> None:
+    """A device that errs in one of four repetitions, by one in one element, or does nothing then."""
+    asked = {"work": work, "dtype": dtype, "fault": fault}
+    found = measuring.run(tmp_path, asked, world=1, entry="tests.preflight.spoiled_work:run").check().result()
+    assert (found["well"], found["repetitions"]) == ("", 4)
+    assert found["ill"].startswith(told)
+
+
 def test_groups_of_every_second_rank_gather(measuring: Measuring, tmp_path: Path) -> None:
     """With stride 2 ranks 0 and 2 are a group and ranks 1 and 3 another; each has a row for each size."""
     words = ("--sizes-mb=0.01,0.02", "--stride=2", *FEW, "--output-file=-")
