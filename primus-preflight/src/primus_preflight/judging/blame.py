@@ -73,8 +73,11 @@ class _Counts:
 
 
 def blame_groups(bad: Sequence[Group], good: Sequence[Group]) -> Blame:
-    """Who is in a good group is innocent; a bad group with one other member is bad by that one."""
-    innocent = {node for group in good for node in group}
+    """Who is in a good group is innocent; a bad group with one other member is bad by that one.
+
+    A group that holds a bad one is not good: where each of its peers holds one too, no figure of theirs tells.
+    """
+    innocent = {node for group in good if not _holds(group, bad) for node in group}
     suspects = {group: tuple(node for node in group if node not in innocent) for group in bad}
     guilty = {nodes[0] for nodes in suspects.values() if len(nodes) == 1}
     rest = {group: nodes for group, nodes in suspects.items() if guilty.isdisjoint(group)}
@@ -82,3 +85,9 @@ def blame_groups(bad: Sequence[Group], good: Sequence[Group]) -> Blame:
     unclear = {nodes or group for group, nodes in rest.items() if nodes or len(group) > 2}
     least = {group for group in unclear if not any(set(other) < set(group) for other in unclear)}
     return Blame(nodes=tuple(sorted(guilty)), links=tuple(sorted(links)), unclear=tuple(sorted(least)))
+
+
+def _holds(group: Group, others: Sequence[Group]) -> bool:
+    """Whether one of the others is a part of the group."""
+    members = set(group)
+    return any(len(one) < len(group) and members.issuperset(one) for one in others)

@@ -11,6 +11,7 @@ from primus_preflight.performance.options import Options
 from primus_preflight.performance.schedule import (
     Group,
     Round,
+    apart,
     group_rounds,
     sampled_rounds,
     transfer_rounds,
@@ -138,14 +139,18 @@ class Running:
         return split(run.group, tried), runs
 
     def _in_pairs(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
-        """Then who is in no good pair meets others that are in one; of transfers, in both directions."""
+        """Then who is in no good pair meets others that are in one, of transfers in both directions; and what is slow
+        between two that are in good pairs is tried again, before it accuses their link."""
         runs = [run for groups in rounds for run in self._transfers(test, size, groups)]
         met = {frozenset(run.group) for run in runs}
-        for pairing in with_partners(*_suspects(runs)):
-            if groups := tuple(pair for pair in pairing if frozenset(pair) not in met):
-                self._transfers(test, size, groups)
-                if test.scope == "pair":
-                    self._transfers(test, size, tuple((second, first) for first, second in groups))
+        bar = _bar(runs)
+        good = {node for run in runs if run.figure > bar for node in run.group}
+        suspects = sorted({node for run in runs for node in run.group} - good)
+        pairs = [pair for pairing in with_partners(suspects, good) for pair in pairing if frozenset(pair) not in met]
+        back = [(second, first) for first, second in pairs] if test.scope == "pair" else []
+        again = [run.group for run in runs if 0 < run.figure <= bar and good.issuperset(run.group)]
+        for groups in apart([*pairs, *back, *again]):
+            self._transfers(test, size, groups)
 
     def _transfers(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
         """One that failed because a node was lost is no measurement of the other."""
@@ -227,10 +232,7 @@ def _broken(node: int, device: int | None, error: str) -> Measurement:
     return Measurement(test="workers", nodes=(node,), device=device, status="error", error=error)
 
 
-def _suspects(runs: Sequence[GroupRun]) -> tuple[list[int], set[int]]:
-    """Nodes whose best pair is slow or failed, and those that have a good one."""
-    pairs = [(run.group, run.figure) for run in runs]
-    figures = [figure for _, figure in pairs if figure]
-    bar = sorted(figures)[int(_BEST * (len(figures) - 1))] * SLOW if figures else 0.0
-    good = {node for group, figure in pairs if figure > bar for node in group}
-    return sorted({node for group, _ in pairs for node in group} - good), good
+def _bar(runs: Sequence[GroupRun]) -> float:
+    """What is not above it is slow, or failed."""
+    figures = sorted(run.figure for run in runs if run.figure)
+    return figures[int(_BEST * (len(figures) - 1))] * SLOW if figures else 0.0
