@@ -223,6 +223,20 @@ def test_a_plan_that_does_not_fit_is_named_by_path(ranks: Ranks) -> None:
     assert "colour" in ended.report.failure.text
 
 
+@pytest.mark.parametrize(("launcher", "told"), [("container", True), ("ssh", True), ("direct", False)])
+def test_a_node_with_libraries_of_its_own_has_their_versions_checked(
+    ranks: Ranks, shop: Callable[..., RunPlan], site: Path, launcher: str, told: bool
+) -> None:
+    """In an image, or on a host that ssh reaches; elsewhere they were looked at before the start."""
+    experiment = Experiment(file="e.yaml", work_group="t", user_name="m", exp_name="e", workspace="/w", modules={})
+    plan = shop(experiment=experiment, launcher=launcher)
+    with (site / "shop_backend-2.0.dist-info/METADATA").open("a") as metadata:
+        metadata.write("Requires-Dist: shoplib>=2; extra == 'runtime'\n")
+    ended = ranks.run(plan, RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+    assert ended.code == 0, ended.stderr
+    assert ("shoplib 1.4 is outside of the supported range >=2" in ended.log("warning")) is told
+
+
 @pytest.mark.parametrize(
     ("preflight", "local_rank", "wish", "ends"),
     [

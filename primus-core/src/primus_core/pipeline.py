@@ -195,7 +195,10 @@ class _Judge:
         found = [*sections, *(unused_parameters(self.experiment, self.module, translation) if translation else ())]
         if plan:
             found += [*unused_version(self.module, plan.target), *check_layout(plan)]
-            checked = self.hosts.preflight(plan, Where.SUBMIT, known_env(plan, self.scope.request))
+            checked = [
+                *self.hosts.preflight(plan, Where.SUBMIT, known_env(plan, self.scope.request)),
+                *self.hosts.unsupported(plan.target.library_version, here=self.scope.request.shell_reaches_ranks),
+            ]
             found += hooks.as_errors(checked) if plan.preflight == "strict" else checked
         if plan and self.scope.files:
             found += self.hosts.preflight_files(plan)

@@ -119,16 +119,21 @@ def _name(distribution: Described) -> str:
 
 
 def metadata_field(distribution: Described, key: str) -> str:
-    """A field of METADATA; empty where the file or the field is missing.
+    """A field of METADATA; empty where the file or the field is missing."""
+    return next(metadata_fields(distribution, key), "")
+
+
+def metadata_fields(distribution: Described, key: str) -> Iterator[str]:
+    """A field of METADATA that may be there several times.
 
     The standard library's parser reads the whole file, which may hold a long description, as an e-mail.
     """
     try:
         text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     except (OSError, UnicodeDecodeError):
-        return ""
+        return
     head = text.partition("\n\n")[0]
-    return next((line[len(key) + 2 :].strip() for line in head.splitlines() if line.startswith(f"{key}: ")), "")
+    yield from (line[len(key) + 2 :].strip() for line in head.splitlines() if line.startswith(f"{key}: "))
 
 
 def _declared(distribution: Described) -> Iterator[PluginInfo]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from primus_core.discovery import Plugins, installed_version, select
 from primus_core.errors import DependencyError, raise_all
 from primus_core.experiment import Experiment, Module, Value
 from primus_core.hooks.findings import as_finding, in_order
+from primus_core.hooks.libraries import unsupported
 from primus_core.hooks.registry import Registry
 from primus_core.outcome import Finding, PatchReport, Where
 from primus_core.parameters import Schema
@@ -106,6 +107,18 @@ class HostPlugins:
             env: of the ranks, as far as it is known.
         """
         return in_order([*self.unusable, *self._registry.findings(plan, where, env)])
+
+    def unsupported(self, version: str = "", *, here: bool) -> Iterator[Finding]:
+        """Libraries of the back end that have versions which it does not support.
+
+        Args:
+            version: of its own library; empty: the installed one.
+            here: the ranks have the libraries that are installed here.
+        """
+        info = self._registry.info_of("primus.backends")
+        library = str(self._registry.declared("primus.backends", "LIBRARY") or "")
+        known = {library: version} if version else {}
+        yield from unsupported(info.distribution, known, here=here) if info else ()
 
     def check_strictly(self, plan: RunPlan, where: Where, env: Mapping[str, str] = _UNKNOWN) -> tuple[Finding, ...]:
         """As `preflight`, for who tells a check that fails from one that finds something.

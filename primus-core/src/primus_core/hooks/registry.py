@@ -139,6 +139,10 @@ class Registry:
         loaded = [key for key, info in self._infos.items() if info.group == group]
         return getattr(self._manager.get_plugin(loaded[0]), name, None) if loaded else None
 
+    def info_of(self, group: Group) -> PluginInfo | None:
+        """The loaded plugin of a group; None where there is none."""
+        return next((info for info in self._infos.values() if info.group == group), None)
+
     def info(self, implementation: HookImpl) -> PluginInfo:
         return self._infos[implementation.plugin_name]
 

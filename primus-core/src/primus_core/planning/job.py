@@ -44,7 +44,7 @@ class Request:
 
     @property
     def shell_reaches_ranks(self) -> bool:
-        """Whether what the shell has exported is in the ranks' environment."""
+        """Whether the ranks have what the shell has exported, and the libraries that are installed here."""
         return not self.in_container and self.launcher != "ssh"
 
     @property

@@ -71,8 +71,10 @@ def _of_node(plan: RunPlan, plugins: discovery.Plugins, env: Mapping[str, str]) 
     """What checks of preflight plugins find on this node, for which its first rank asks; not about users' programs."""
     if plan.experiment is None or plan.preflight == "off" or env.get("LOCAL_RANK") != "0":
         return ()
-    hosts = hooks.load_host(plugins, backend=None, launcher=None, preflight=True)
+    hosts = hooks.load_host(plugins, backend=plan.framework, launcher=None, preflight=True)
     found = hosts.preflight(plan, Where.NODE, env)
+    if "container" in (plan.launcher, plan.job.inside) or plan.launcher == "ssh":  # the libraries are this node's own
+        found = (*found, *hosts.unsupported(here=True))
     return tuple(hooks.as_errors(found)) if plan.preflight == "strict" else found
 
 
