@@ -22,11 +22,11 @@ from primus_core.contract import host
 from primus_core.outcome import Finding, Where
 CONTRACT = 1
 @host
-def preflight_check(plan, where):
-    node = os.environ.get("RANK") if plan.target.nodes > 1 else "0"
-    if where is not Where.NODE or node not in os.environ.get("SICK_NODES", "0").split(","):
+def preflight_check(plan, where, env):
+    node = env["RANK"] if plan.target.nodes > 1 else "0"
+    if where is not Where.NODE or node not in env.get("SICK_NODES", "0").split(","):
         return ()
-    how = os.environ.get("SICK", "well")
+    how = env.get("SICK", "well")
     if how == "hangs":
         time.sleep(600)
     elif how == "crashes":
@@ -38,6 +38,14 @@ def preflight_check(plan, where):
         time.sleep(600)
     elif how == "raises":
         raise ValueError("what is this?")
+    elif how == "raises a secret":
+        raise ValueError(env["SICK_TOKEN"])
+    elif how == "prints a secret":
+        print("login with", os.environ["SICK_TOKEN"], flush=True)
+        os._exit(0)
+    elif how == "finds a secret":
+        texts = {name: f"{name} {env['SICK_TOKEN']}" for name in ("summary", "evidence", "remedy", "where")}
+        return (Finding(check="sick", severity="error", **texts),)
     elif how == "finds":
         return (Finding(check="sick", severity="error", summary="a cold", evidence="it coughs", remedy="Tea."),)
     return ()

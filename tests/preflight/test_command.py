@@ -56,6 +56,29 @@ def test_what_a_third_party_finds_fails_the_node(tmp_path: Path) -> None:
     assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text() == f"{node(tmp_path / 'out').host}\n"
 
 
+SECRET = 'pass"word-4711'
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "told"),
+    [
+        ("raises a secret", 1, "ValueError: ***"),
+        ("prints a secret", 1, "told nothing: login with ***"),
+        ("finds a secret", 3, "summary ***"),
+    ],
+)
+def test_secrets_are_nowhere(tmp_path: Path, how: str, code: int, told: str) -> None:
+    """Whatever a check does with a secret variable: its value is in no file and not on the screen."""
+    env = {"SICK": how, "SICK_TOKEN": SECRET}
+    done = preflight(tmp_path / "out", "--host", path=[install(tmp_path / "site")], **env)
+    assert (done.code, told in done.text) == (code, True), done.text
+    written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len(written) > 8
+    texts = {path.name: path.read_text(errors="replace") for path in written}
+    assert [name for name, text in {**texts, "screen": done.text}.items() if "word-4711" in text] == []
+    assert "***" in texts["node-0.json"]
+
+
 def test_results_are_judged_again(tmp_path: Path) -> None:
     """`primus preflight report` gives the verdict of the preflight itself, from its folder or from single files."""
     assert preflight(tmp_path / "out", "--host", path=[install(tmp_path / "site")], SICK="finds").code == 3

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from primus_core import linux
+from primus_core.cli.output import complain
 from primus_core.contract import Store
 from primus_core.plan import RunPlan
 from primus_preflight.agent import node
@@ -100,7 +101,7 @@ def _child(plan: RunPlan, rank: Alone) -> None:
     except Exception:  # noqa: BLE001 - the end of the process: its parent tells that it failed, and this why
         import traceback  # here: dear, and for what fails alone
 
-        traceback.print_exc()
+        complain(traceback.format_exc(), rank.env)
     finally:
         sys.stdout.flush()
         os._exit(code)

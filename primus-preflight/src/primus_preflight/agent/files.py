@@ -2,7 +2,7 @@
 
 ``asked.json`` says what was asked for, ``node-N.json`` what a node has seen, ``measurements.json`` what was measured in
 the meeting that node 0 held, ``measurements-N.json`` in that of a node in its place; ``node-N.done`` is there when a
-node has said all.
+node has said all. No file has the value of a secret variable.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from primus_core.codec import to_json
 from primus_core.files import write_atomic
 from primus_core.plan import RunPlan
 from primus_core.records import frozen
+from primus_preflight.agent.redaction import own_redactor, redacted_measurements, redacted_node
 from primus_preflight.model import GATHERED_SCHEMA, Gathered, Measurement, Node
 
 FOLDER, ASKED = "preflight", "asked.json"
@@ -47,7 +48,7 @@ def node_file(folder: Path, number: int) -> Path:
 def write_node(folder: Path, node: Node) -> None:
     """Write what a node has seen so far."""
     path = node_file(folder, node.node)
-    write_atomic(path, to_json(node))
+    write_atomic(path, to_json(redacted_node(node, own_redactor())))
     if node.complete:
         path.with_suffix(".done").touch()
 
@@ -58,6 +59,7 @@ def write_measurements(plan: RunPlan, measurements: Sequence[Measurement], coord
     Args:
         coordinator: the node that held the meeting; there may be two of them where a network is in parts.
     """
-    measured = Measured(run_id=plan.run_id, coordinator=coordinator, measurements=tuple(measurements))
+    said = redacted_measurements(measurements, own_redactor())
+    measured = Measured(run_id=plan.run_id, coordinator=coordinator, measurements=said)
     name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
     write_atomic(folder_of(plan) / name, to_json(measured))

@@ -69,7 +69,7 @@ def _all_looks(about: Looked) -> Iterator[Look]:
     for group in _words(about.plan, "groups"):
         looks = cast("Callable[[Looked], Sequence[Look]]", import_module(f"primus_preflight.probes.{group}").looks)
         yield from looks(about)
-    yield from plugins.looks(about.plan)
+    yield from plugins.looks(about)
 
 
 def _meets(plan: RunPlan) -> bool:

@@ -8,20 +8,20 @@ from primus_core import discovery
 from primus_core.discovery import PluginInfo, Plugins
 from primus_core.hooks import load_host
 from primus_core.outcome import Where
-from primus_core.plan import RunPlan
+from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Look, Outcome
 
 _SECONDS = 30.0
 
 
-def looks(plan: RunPlan) -> tuple[Look, ...]:
+def looks(about: Looked) -> tuple[Look, ...]:
     """One for each installed preflight plugin, in the order of their names."""
     plugins = discovery.scan().of("primus.preflight")
     return tuple(
         Look(
             name=_name(info),
             group="plugin",
-            take=partial(_check, info, plan),
+            take=partial(_check, info, about),
             seconds=_SECONDS,
         )
         for info in plugins
@@ -32,11 +32,11 @@ def _name(info: PluginInfo) -> str:
     return f"{info.name} of {info.distribution}"
 
 
-def _check(info: PluginInfo, plan: RunPlan) -> Outcome:
+def _check(info: PluginInfo, about: Looked) -> Outcome:
     """What a plugin finds on this node.
 
     Raises:
         DependencyError: it cannot be used, or its check fails.
     """
     alone = load_host(Plugins((info,)), backend=None, launcher=None, preflight=True)
-    return Outcome(findings=alone.check_strictly(plan, Where.NODE))
+    return Outcome(findings=alone.check_strictly(about.plan, Where.NODE, about.env))

@@ -10,6 +10,8 @@ from attrs import evolve
 
 from primus_core.cli.output import complain, say
 from primus_core.errors import RunError
+from primus_core.log.redaction import Redactor
+from primus_core.planning.secrets import secret_names
 from primus_core.records import frozen
 from primus_core.screens import problem_lines
 from primus_preflight import reporting
@@ -40,7 +42,8 @@ class Criteria:
 def conclude(folder: Path, ended: Ended, criteria: Criteria, env: Mapping[str, str]) -> int:
     """Judge what the nodes have left and tell it; returns the exit code."""
     gathered = read([folder])
-    gathered = evolve(gathered, hosts=gathered.hosts or ended.hosts, said=ended.said)
+    redact = Redactor.of_environment(secret_names(env), env)
+    gathered = evolve(gathered, hosts=gathered.hosts or ended.hosts, said=tuple(map(redact, ended.said)))
     if not gathered.nodes and ended.problems:
         errors = [RunError(one.what, where=one.where, why=one.why, remedy=one.remedy) for one in ended.problems]
         complain("".join(f"{line}\n" for line in problem_lines(errors)), env)
