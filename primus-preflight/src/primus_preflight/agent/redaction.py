@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from attrs import evolve
 
@@ -37,5 +38,7 @@ def _probe(redact: Redactor, probe: Probe) -> Probe:
 
 
 def _finding(redact: Redactor, one: Finding) -> Finding:
-    texts = {name: redact(getattr(one, name)) for name in ("check", "summary", "evidence", "remedy", "where")}
+    texts: dict[str, Any] = {
+        name: redact(getattr(one, name)) for name in ("check", "summary", "evidence", "remedy", "where")
+    }
     return evolve(one, **texts)
