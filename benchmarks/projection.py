@@ -28,7 +28,7 @@ RANKS = (8, 64, 1_000, 10_000, 100_000)
 FLAT = 1.5
 """How much dearer the dearest may be than the cheapest."""
 BUDGET = 0.4
-"""Seconds of CPU of the command, but for the search for changes that make a model fit."""
+"""Seconds of CPU of the command, with the search for changes that make a model fit and without."""
 
 
 @cache
@@ -94,12 +94,14 @@ def main() -> int:
     times = {ranks: statistics.median(milliseconds(ranks) for _ in range(rounds)) for ranks in RANKS}
     for ranks, spent in times.items():
         print(f"{ranks:>7,} ranks: {spent:6.1f} ms of CPU")
+    command()  # the first one compiles modules
     whole = min(command() for _ in range(rounds))
+    sought = min(command("--gpu", "h100") for _ in range(rounds))
     print(f"primus projection memory --config {LARGE.name}: {whole:.2f} s of CPU (budget {BUDGET})")
-    print(f"the same with --gpu h100, for which changes are sought: {command('--gpu', 'h100'):.2f} s")
+    print(f"the same with --gpu h100, for which changes are sought: {sought:.2f} s")
     growth = max(times.values()) / min(times.values())
     print(f"the dearest takes {growth:.2f} times the cheapest (at most {FLAT})")
-    return int(growth > FLAT or whole > BUDGET)
+    return int(growth > FLAT or max(whole, sought) > BUDGET)
 
 
 if __name__ == "__main__":

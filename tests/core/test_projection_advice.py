@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from primus_core.projection.advice import Effect, Now, advise
+from primus_core.projection.advice import Effect, Now, advise, changes
+from primus_core.shape import Saving
 
-NOW = Now(ranks=8, micro_batch_size=4, experts=8)
+SAVINGS = (
+    Saving(settings={"without_effect": "true"}, cost="nothing"),
+    Saving(settings={"repeat": "refused"}, cost="a part runs twice", repeats="part"),
+    Saving(settings={"repeat": "all"}, cost="all runs twice", repeats="all"),
+)
+NOW = Now(ranks=8, micro_batch_size=4, experts=8, savings=SAVINGS)
 
 
 def toy(settings: Mapping[str, str], ranks: int) -> int | None:
     """Weights of 64 divided by tensors and stages, 10 a sequence, which recomputing halves; context is refused."""
-    if "context_parallel_size" in settings or "activation_checkpoint.mode" in settings:
+    if "context_parallel_size" in settings or settings.get("repeat") == "refused":
         return None
     divided = int(settings.get("tensor_model_parallel_size", 1)) * int(settings.get("pipeline_model_parallel_size", 1))
     if divided > ranks:
         return None
     batch = 10 * int(settings.get("micro_batch_size", 4))
-    return 64 // divided + (batch // 2 if settings.get("recompute_granularity") == "full" else batch)
+    return 64 // divided + (batch // 2 if settings.get("repeat") == "all" else batch)
 
 
 def advised(capacity: int) -> tuple[Effect, ...]:
@@ -42,7 +48,7 @@ def test_an_effect_is_what_the_run_would_need() -> None:
 def test_changes_that_are_refused_or_save_nothing_are_left_out() -> None:
     """Neither a parallelism that the back end refuses nor a switch without effect is advised."""
     names = {name for one in advised(20) for name in one.settings}
-    assert not names & {"context_parallel_size", "use_distributed_optimizer", "expert_model_parallel_size"}
+    assert not names & {"context_parallel_size", "without_effect", "expert_model_parallel_size"}
 
 
 def test_what_no_change_reaches_alone_several_reach_together() -> None:
@@ -58,3 +64,11 @@ def test_more_ranks_are_advised_where_the_same_number_never_fits() -> None:
     *_, last = advised(6)
     assert last.fits
     assert last.ranks > NOW.ranks
+
+
+def test_the_cheapest_is_tried_first() -> None:
+    """What costs no arithmetic comes before what repeats a part, and before what divides the model; all twice is last."""
+    names = [next(iter(change.degrees[0].items())) for change in changes(NOW)]
+    order = [("without_effect", "true"), ("repeat", "refused"), ("tensor_model_parallel_size", "2"), ("repeat", "all")]
+    assert [name for name in names if name in order] == order
+    assert names[-1] == order[-1]

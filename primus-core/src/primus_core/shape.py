@@ -192,6 +192,18 @@ class Schedule:
 
 
 @frozen(kw_only=True)
+class Saving:
+    """A change of an experiment that saves memory and divides the model no further."""
+
+    settings: Mapping[str, str]
+    """Parameters by name, as a command line says them."""
+    cost: str
+    """What it costs beside memory, in a few words."""
+    repeats: Literal["nothing", "part", "all"] = "nothing"
+    """How much of the forward pass runs twice."""
+
+
+@frozen(kw_only=True)
 class ModelShape:
     """A model on the ranks of one layout.
 
@@ -220,6 +232,8 @@ class ModelShape:
     made (with early stop)."""
     notes: tuple[str, ...] = field(default=())
     """Assumptions, a sentence each, that a reader of the figures must know."""
+    savings: tuple[Saving, ...] = field(default=())
+    """What the back end can do with less memory, the cheapest first; advised where a model does not fit."""
 
     def group(self, name: Group | None) -> int:
         """Number of ranks of a group; 1 for none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from primus_core.records import frozen
+from primus_core.shape import Saving
 
 _ENOUGH = 3
 """Changes that each make it fit, after which no other is tried."""
@@ -26,13 +27,15 @@ class Now:
     expert: int = 1
     experts: int = 0
     micro_batch_size: int = 1
+    savings: tuple[Saving, ...] = ()
+    """What the back end can do with less memory."""
 
 
 @frozen(kw_only=True)
 class Change:
-    """One thing to do, by degrees, the mildest first; in every spelling: back ends refuse what they do not know."""
+    """One thing to do, by degrees, the mildest first."""
 
-    degrees: tuple[tuple[Setting, ...], ...]
+    degrees: tuple[Setting, ...]
     cost: str
     """What it costs beside memory, in a few words."""
 
@@ -58,35 +61,26 @@ def changes(now: Now) -> tuple[Change, ...]:
 
 
 def _changes(now: Now) -> Iterator[Change]:
-    yield _alike({"use_distributed_optimizer": "true"}, cost="no more work: replicas divide the optimizer's state")
-    if now.tensor > 1:
-        yield _alike({"sequence_parallel": "true"}, cost="no more work: ranks divide norms and residuals")
+    yield from _told(now, "nothing")
     sizes = (now.micro_batch_size >> power for power in range(1, now.micro_batch_size.bit_length()))
-    smaller = tuple(({"micro_batch_size": str(size)},) for size in sizes)
+    smaller = tuple({"micro_batch_size": str(size)} for size in sizes)
     yield Change(degrees=smaller, cost="smaller products of matrices")
-    yield _alike(
-        {"recompute_granularity": "selective"},
-        {"activation_checkpoint.mode": "selective", "activation_checkpoint.selective_ac_option": "op"},
-        cost="a part of each layer runs forward twice",
-    )
+    yield from _told(now, "part")
     yield _divided("expert_model_parallel_size", now.expert, "tokens travel to their experts", now.experts)
     yield _divided("tensor_model_parallel_size", now.tensor, "more exchange within each layer", 8)
     yield _divided("context_parallel_size", now.context, "more exchange within attention", 8)
     yield _divided("pipeline_model_parallel_size", now.pipeline, "stages wait for each other", 16)
-    yield _alike(
-        {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": "1"},
-        {"activation_checkpoint.mode": "full"},
-        cost="every layer runs forward twice: a third more arithmetic",
-    )
+    yield from _told(now, "all")
 
 
-def _alike(*spellings: Setting, cost: str) -> Change:
-    return Change(degrees=(spellings,), cost=cost)
+def _told(now: Now, repeats: str) -> Iterator[Change]:
+    """What the back end can do, of those that repeat so much."""
+    yield from (Change(degrees=(one.settings,), cost=one.cost) for one in now.savings if one.repeats == repeats)
 
 
 def _divided(name: str, now: int, cost: str, most: int) -> Change:
     sizes = (now << power for power in range(1, max(1, most).bit_length()))
-    return Change(degrees=tuple(({name: str(size)},) for size in sizes if size <= most), cost=cost)
+    return Change(degrees=tuple({name: str(size)} for size in sizes if size <= most), cost=cost)
 
 
 def advise(now: Now, before: int, capacity: int, needs: Needs) -> tuple[Effect, ...]:
@@ -130,16 +124,13 @@ class _Advice:
 
     def _least(self, change: Change) -> Effect | None:
         """The mildest degree that is enough; else the strongest that is not refused."""
-        strongest = next(filter(None, (self._tried(one, change.cost) for one in reversed(change.degrees))), None)
+        strongest = next(filter(None, (self._effect(one, change.cost) for one in reversed(change.degrees))), None)
         if strongest is None or strongest.saved <= 0:
             return None
         if not strongest.fits:
             return strongest
-        milder = (self._tried(one, change.cost) for one in change.degrees[:-1])
+        milder = (self._effect(one, change.cost) for one in change.degrees[:-1])
         return next((effect for effect in milder if effect and effect.fits), strongest)
-
-    def _tried(self, spellings: tuple[Setting, ...], cost: str) -> Effect | None:
-        return next(filter(None, (self._effect(settings, cost) for settings in spellings)), None)
 
     def _together(self, alone: Sequence[Effect]) -> Effect | None:
         """The changes in their order, until they are enough; what is refused beside the others is left out."""

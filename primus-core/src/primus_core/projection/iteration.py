@@ -71,10 +71,14 @@ class _Rank:
         self.shape, self.schedule, self.stage = shape, shape.schedule, stage
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
         self.forwards = tuple(map(_forward, self.chunks))
+        self._backwards: dict[tuple[int, bool, bool], Backward] = {}
 
     def backward(self, chunk: int, trained: bool, halved: bool) -> Backward:
-        """Of one chunk."""
-        return _backward(self.chunks[chunk], trained, halved)
+        """Of one chunk; it is looked up among those of other ranks once."""
+        key = (chunk, trained, halved)
+        if key not in self._backwards:
+            self._backwards[key] = _backward(self.chunks[chunk], trained, halved)
+        return self._backwards[key]
 
     def moment(self, step: Step) -> Moment:
         """The most of the micro batch that runs."""

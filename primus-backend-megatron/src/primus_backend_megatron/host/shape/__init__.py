@@ -6,6 +6,7 @@ from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.blocks import blocks_of, stages_of
 from primus_backend_megatron.host.shape.layers import predicts_with_loss
 from primus_backend_megatron.host.shape.operators_work import Work
+from primus_backend_megatron.host.shape.savings import savings_of
 from primus_backend_megatron.host.shape.schedule import schedule_of
 from primus_backend_megatron.host.shape.sharding import groups_of, sharding_of
 from primus_core.plan import RunPlan
@@ -45,6 +46,7 @@ def shape_of(case: Case) -> ModelShape:
         sequence=sequence,
         table="fused" if Work.of(case).fused else "local",
         notes=_notes(case),
+        savings=savings_of(case),
     )
 
 

@@ -6,6 +6,7 @@ from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.blocks import blocks_of
 from primus_backend_torchtitan.host.shape.groups import groups_of
 from primus_backend_torchtitan.host.shape.notes import notes_of
+from primus_backend_torchtitan.host.shape.savings import savings_of
 from primus_backend_torchtitan.host.shape.schedule import local_batch, micro_batch, schedule_of_step
 from primus_backend_torchtitan.host.shape.sharding import sharding_of
 from primus_backend_torchtitan.host.shape.stages import stages_of
@@ -39,4 +40,5 @@ def shape_of(case: Case) -> ModelShape:
         recomputing="through",
         table="local" if case.accelerator == "cpu" else "fused",
         notes=notes_of(case),
+        savings=savings_of(case),
     )

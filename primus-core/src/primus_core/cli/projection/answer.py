@@ -147,7 +147,7 @@ def _changes(asked: Asked, plan: RunPlan, shape: ModelShape, found: Fit, learned
 def _now(plan: RunPlan, shape: ModelShape) -> Now:
     ranks = plan.target.world_size
     if plan.translation is None:
-        return Now(ranks=ranks)
+        return Now(ranks=ranks, savings=shape.savings)
     layout, model = plan.translation.layout, plan.translation.model
     return Now(
         ranks=ranks,
@@ -157,6 +157,7 @@ def _now(plan: RunPlan, shape: ModelShape) -> Now:
         expert=layout.expert,
         experts=model.experts if model else 0,
         micro_batch_size=max(1, layout.micro_batch_size),
+        savings=shape.savings,
     )
 
 
