@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from primus_core.cli.main import main
+from primus_core.codec import from_json
+from primus_core.plan import RunPlan
+from primus_preflight.model import Gathered
 from primus_core.cli.run import headline
 from tests.e2e.support import EXAMPLE
 from tests.preflight.nodes import plan
@@ -54,6 +57,16 @@ def test_what_a_third_party_finds_fails_the_node(tmp_path: Path) -> None:
     assert [one.summary for one in probe(node(tmp_path / "out")).findings] == ["a cold"]
     assert "a cold" in done.text
     assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text() == f"{node(tmp_path / 'out').host}\n"
+
+
+def test_a_preflight_that_is_planned_first(tmp_path: Path) -> None:
+    """The plan goes where the user says, what is asked for into the run's folder, nothing beside the plan."""
+    plans = tmp_path / "plans"
+    assert preflight(tmp_path / "out", "--host", "--output", str(plans / "mine.json")).code == 0
+    plan = from_json(RunPlan, (plans / "mine.json").read_text())
+    assert [path.name for path in plans.iterdir()] == ["mine.json"]
+    asked = from_json(Gathered, (Path(plan.run_dir) / "preflight" / "asked.json").read_text())
+    assert (asked.run_id, asked.expected_nodes, asked.groups) == (plan.run_id, 1, ("host",))
 
 
 SECRET = 'pass"word-4711'

@@ -14,10 +14,11 @@ from primus_core.codec import to_json
 from primus_core.files import write_atomic
 from primus_core.plan import RunPlan
 from primus_core.records import frozen
+from primus_core.rundir import RunDir
 from primus_preflight.agent.redaction import own_redactor, redacted_measurements, redacted_node
 from primus_preflight.model import GATHERED_SCHEMA, Gathered, Measurement, Node
 
-FOLDER, ASKED = "preflight", "asked.json"
+_FOLDER, ASKED = "preflight", "asked.json"
 MEASUREMENTS, NODE, DONE = "measurements*.json", "node-*.json", "node-*.done"
 
 
@@ -33,12 +34,19 @@ class Measured:
 
 
 def folder_of(plan: RunPlan) -> Path:
-    return Path(plan.run_dir) / FOLDER
+    return Path(plan.run_dir) / _FOLDER
 
 
-def write_asked(folder: Path, asked: Gathered) -> None:
-    """Write what the nodes are asked for; it has no nodes yet."""
-    write_atomic(folder / ASKED, to_json(asked))
+def write_asked(plan: RunPlan, asked: Gathered) -> None:
+    """Write what the nodes are asked for; it has no nodes yet.
+
+    Raises:
+        RunError: the run's folder is not writable, or full.
+    """
+    try:
+        write_atomic(folder_of(plan) / ASKED, to_json(asked))
+    except OSError as error:
+        raise RunDir(Path(plan.run_dir)).unwritable(error) from None
 
 
 def node_file(folder: Path, number: int) -> Path:

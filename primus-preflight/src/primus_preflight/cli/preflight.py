@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from primus_core.cli.launching import in_mode, patched, with_launcher_file
@@ -17,7 +16,7 @@ from primus_core.cli.tasks import tell_or_write
 from primus_core.errors import ExitCode
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
-from primus_preflight.agent.files import FOLDER, folder_of, write_asked
+from primus_preflight.agent.files import folder_of, write_asked
 from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser
 from primus_preflight.cli.outcome import Criteria, conclude
 from primus_preflight.cli.planning import prepare
@@ -44,7 +43,7 @@ def main(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) 
         modes = args.mode.words if args.mode else ()
         tell_or_write(prepared, args, before=["primus", *modes, "preflight"], options=words_of(made, args))
         if not args.dry_run:
-            write_asked(Path(args.output).parent / FOLDER, _asked(prepared.plan, args))
+            write_asked(prepared.plan, _asked(prepared.plan, args))
         return ExitCode.OK
     return _run(args, arguments, env)
 
@@ -58,9 +57,9 @@ def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[
         say(headline(plan))
         if prepared.place is None or prepared.place.leads:
             write_plan(prepared)
-            write_asked(folder_of(plan), _asked(plan, args))
+            write_asked(plan, _asked(plan, args))
         meets = bool(arguments["tests"]) or (plan.target.nodes > 1 and "network" in _list(arguments["groups"]))
-        waiting = Waiting(folder_of(plan), limit=limit_of(args, arguments), meets=meets)
+        waiting = Waiting(folder_of(plan), limit=limit_of(args, plan.target), meets=meets)
         ended = started(prepared, console, waiting, silent=args.silent)
         if ended.code is not None:
             return ended.code
