@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
+from primus_core.cli.main import main
 from primus_core.codec import to_json
 from primus_core.files import write_atomic
 from primus_preflight.agent.files import Measured, write_node
@@ -55,6 +57,24 @@ def test_how_long_nodes_are_waited_for(
     for number in (*done, *begun):
         left(tmp_path, number, done=number in done)
     assert enough_after(seconds, tmp_path, meets=meets) is enough
+
+
+def test_files_of_single_nodes_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nodes whose files are not given do not count as missing; one that others accuse is in every format all the
+    same, by its number."""
+    left(tmp_path, 3, done=True)
+    accused = (Measurement(test="meeting", nodes=(2, 0), status="timeout", error="it is silent"),)
+    accused += (Measurement(test="meeting", nodes=(7,), status="timeout", error="it never came"),)
+    write_node(tmp_path, Node(node=2, host="node2", ended=1.0, complete=True, measurements=accused))
+    given = [str(tmp_path / f"node-{number}.json") for number in (2, 3)]
+    assert main(["preflight", "report", *given, "--output", str(tmp_path / "report")]) == 3
+    suite = ET.parse(tmp_path / "report" / "report.junit.xml").getroot()
+    cases = {case.get("name"): case.find("failure") is not None for case in suite}
+    assert cases == {"node2": True, "node3": False, "node 7": True, "between nodes": False}
+    said = capsys.readouterr().out
+    assert "2 nodes answered, ended" in said
+    assert "did not answer" not in said
+    assert main(["preflight", "report", given[1], "--output", str(tmp_path / "well")]) == 0
 
 
 def test_the_meeting_that_most_nodes_came_to_counts(tmp_path: Path) -> None:

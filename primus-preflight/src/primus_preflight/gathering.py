@@ -120,7 +120,7 @@ def _missed(one: Measured) -> int:
 def put_together(asked: list[Gathered], nodes: list[Node], measurements: list[Measurement]) -> Gathered:
     """One record, the same in whatever order its parts come."""
     latest = {node.node: node for node in sorted(nodes, key=lambda one: (one.ended, one.host))}
-    base = max(asked, key=lambda one: one.run_id) if asked else Gathered(run_id="", expected_nodes=len(latest))
+    base = max(asked, key=lambda one: one.run_id) if asked else Gathered(run_id="", expected_nodes=0)
     return evolve(
         base,
         nodes=tuple(latest[number] for number in sorted(latest)),

@@ -94,7 +94,7 @@ class Gathered:
 
     run_id: str
     expected_nodes: int
-    """How many must have answered."""
+    """How many must have answered; 0 where only some nodes' files are known, not what was asked for."""
     hosts: tuple[str, ...] = ()
     """Their names in the order of node ranks, as far as the launcher knows them."""
     groups: tuple[Group, ...] = ()

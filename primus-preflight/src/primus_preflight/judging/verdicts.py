@@ -109,7 +109,7 @@ def _nodes(gathered: Gathered, names: Names, faults: tuple[Fault, ...]) -> Itera
         level: Verdict = fault.level if fault.blames_nodes else "warning"
         for node in fault.nodes:
             own.setdefault(node, []).append((level, fault.what))
-    for node in sorted({*range(gathered.expected_nodes), *(one.node for one in gathered.nodes)}):
+    for node in sorted({*range(gathered.expected_nodes), *(one.node for one in gathered.nodes), *own}):
         levels = tuple(level for level, _ in own.get(node, ()))
         texts = tuple(text for _, text in own.get(node, ()))
         yield Judged(node=node, host=names.hosts.get(node, ""), verdict=worst(levels), faults=texts)

@@ -71,7 +71,8 @@ def about(report: Report) -> str:
     ended = max((node.ended for node in gathered.nodes), default=0.0)
     when = f", ended {utc_time(ended)}" if ended else ""
     run = f"Run {gathered.run_id}: " if gathered.run_id else ""
-    return f"{run}{_many(len(gathered.nodes), 'node')} of {gathered.expected_nodes:,} answered{when}. {_tests(report)}"
+    of_all = f" of {gathered.expected_nodes:,}" if gathered.expected_nodes else ""
+    return f"{run}{_many(len(gathered.nodes), 'node')}{of_all} answered{when}. {_tests(report)}"
 
 
 def _tests(report: Report) -> str:
