@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from primus_core.cli.main import main
+from primus_core.cli.run import headline
 from primus_core.codec import from_json
 from primus_core.plan import RunPlan
 from primus_preflight.model import Gathered
-from primus_core.cli.run import headline
 from tests.e2e.support import EXAMPLE
 from tests.preflight.nodes import plan
 from tests.preflight.sick import install, node, preflight, probe, run_folder

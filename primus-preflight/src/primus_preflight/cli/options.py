@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 
 from primus_core.cli.arguments import Parser
 from primus_core.cli.launchoptions import add_launch_options
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+from primus_core.plan import Target
 from primus_preflight.model import Group
 from primus_preflight.performance import options as performance
+from primus_preflight.performance.budget import whole_seconds
 from primus_preflight.performance.tokens import QUICK, TOKENS, tests_named
 
 ALL_GROUPS: tuple[Group, ...] = ("host", "gpu", "network")
 _SECONDS = 180.0
 """For the looks at nodes, of which each has a limit of its own, and for their start."""
-_TESTS_SECONDS = 1800.0
 
 
 def parser() -> Parser:
@@ -88,6 +88,7 @@ def arguments_of(args: argparse.Namespace) -> dict[str, Value]:
         "tests": list(tests_of(args)),
         "quick": args.quick,
         "seconds": args.probe_seconds,
+        "timeout": args.timeout,
         "performance": performance.options_of(args),
     }
 
@@ -97,8 +98,10 @@ def asked_groups(args: argparse.Namespace) -> tuple[Group, ...]:
     return tuple(group for group in ALL_GROUPS if getattr(args, group))
 
 
-def limit_of(args: argparse.Namespace, arguments: Mapping[str, Value]) -> float:
-    """Seconds until nodes that have not answered are given up."""
+def limit_of(args: argparse.Namespace, target: Target) -> float:
+    """Seconds until nodes that have not answered are given up: what their looks and their meetings may take."""
     if args.timeout is not None:
         return float(args.timeout)
-    return _SECONDS + (_TESTS_SECONDS if arguments["tests"] else 0)
+    tests = tests_of(args)
+    options = performance.options_for(performance.options_of(args), target.accelerator, quick=tests == QUICK)
+    return _SECONDS + whole_seconds(target.nodes, tests_named(tests), options)

@@ -27,12 +27,15 @@ def meet(plan: RunPlan, rank: RankContext, node: Node, tests: Sequence[str], wri
     """
     from primus_preflight.meeting.attending import Attending
     from primus_preflight.meeting.crew import crew
+    from primus_preflight.performance.budget import limited
     from primus_preflight.performance.options import options_for
     from primus_preflight.performance.tokens import QUICK, tests_named
 
     given = cast("dict[str, Value]", plan.task.arguments.get("performance") or {})
-    options = options_for(given, node.accelerator, quick=tuple(tests) == QUICK)
+    timeout = cast("float | None", plan.task.arguments.get("timeout"))
     trials = tests_named(tuple(tests))
+    options = options_for(given, node.accelerator, quick=tuple(tests) == QUICK)
+    options = limited(options, rank.world_size, trials, timeout)
     with crew(node, trials, options) as workers:
         met = Attending(plan, rank, node, trials, options, workers).attend()
     write(met)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from primus_preflight.meeting.book import Book, Nodes
@@ -19,14 +20,14 @@ from primus_preflight.performance.schedule import (
     with_partners,
 )
 from primus_preflight.performance.splitting import SLOW, Split, split
-from primus_preflight.performance.tokens import Trial
+from primus_preflight.performance.tokens import OWN_SIZE, Trial
 
-_OWN_SIZE = ("gemm", "hbm", "train_step")
-"""Tests that know one size."""
 _PARTNERS = 3
 """So many others each node is paired with where a group may have slow nodes: most who are well meet one who is, too."""
 _BEST = 0.9
 """The best is what a tenth of the figures reaches: the very best may be luck."""
+_LEAST_SECONDS = 1.0
+"""Limit of the last round before the meeting's time is over."""
 
 
 class Running:
@@ -46,13 +47,27 @@ class Running:
         self._excluded: set[int] = set()
         """Nodes that were named in the present test: it goes on without them."""
         self._round = 0
+        self._end = time.monotonic() + options.meeting_seconds
 
     def run(self, tests: Sequence[Trial]) -> None:
         self._start(self._nodes.present)
         for test in tests:
             self._excluded = set()
-            for size in self._options.sizes[-1:] if test.work in _OWN_SIZE else self._options.sizes:
+            for size in self._options.sizes[-1:] if test.work in OWN_SIZE else self._options.sizes:
                 self._run(test, size)
+            if self._seconds == 0:
+                self._tell_unfinished(test)
+
+    @property
+    def _seconds(self) -> float:
+        """Limit of the next round; 0 where the meeting's time is over, and no more is measured."""
+        return min(self._options.seconds, max(0.0, self._end - time.monotonic()))
+
+    def _tell_unfinished(self, test: Trial) -> None:
+        """Of a test that was cut nobody knows whether its nodes would have passed."""
+        error = f"the meeting's time of {self._options.meeting_seconds:.0f} s was over before this test had ended"
+        able = self._able(1) if test.scope != "node" else self._able(2)
+        self._book.add(*(Measurement(test=test.name, nodes=(node,), status="error", error=error) for node in able))
 
     def _run(self, test: Trial, size: int) -> None:
         able = self._able(2 if test.scope == "node" else 1)
@@ -162,22 +177,25 @@ class Running:
         """Run a test in groups at the same time. Groups with a node that is lost by now are left out."""
         self._round += 1
         present = set(self._nodes.present)
-        groups = tuple(group for group in groups if present.issuperset(group))
+        groups = tuple(group for group in groups if present.issuperset(group) and self._seconds)
         self._renew(node for group in groups for node in group)
         groups = tuple(group for group in groups if self._ports.keys() >= set(group))
+        if not groups:
+            return []
+        seconds = max(_LEAST_SECONDS, self._seconds)
         questions = {
             node: question
             for number, group in enumerate(groups)
-            for node, question in self._questions(test, size, group, number).items()
+            for node, question in self._questions(test, size, group, number, seconds).items()
         }
-        answers = self._nodes.ask(questions, self._options.seconds)
+        answers = self._nodes.ask(questions, seconds)
         for node, answer in answers.items():
             self._ports[node] = _renewed(self._ports[node], [rank["port"] for rank in answer.message["ranks"]])
         return [
             GroupRun(
                 test=test,
                 group=group,
-                size=0 if test.work in _OWN_SIZE else size,
+                size=0 if test.work in OWN_SIZE else size,
                 round=self._round,
                 dtype=self._options.dtype if test.scope == "device" else "fp32",
                 ranks={node: answers[node].message["ranks"] for node in group if node in answers},
@@ -190,7 +208,9 @@ class Running:
         if starting := [node for node in nodes if 0 in self._ports.get(node, ())]:
             self._start(starting)
 
-    def _questions(self, test: Trial, size: int, group: Group, number: int) -> dict[int, dict[str, object]]:
+    def _questions(
+        self, test: Trial, size: int, group: Group, number: int, seconds: float
+    ) -> dict[int, dict[str, object]]:
         """What each node's workers are asked; ranks are counted in the order of the group."""
         counts = [self._workers(test, node) for node in group]
         common = {
@@ -198,7 +218,7 @@ class Running:
             "size": size,
             "warmup": self._options.warmup,
             "iterations": self._options.iterations,
-            "seconds": self._options.seconds,
+            "seconds": seconds,
             "gemm_size": self._options.gemm_size,
             "dtype": self._options.dtype,
             "memory_bytes": self._options.memory_bytes,
@@ -209,7 +229,7 @@ class Running:
         return {
             node: {
                 "do": "run",
-                "seconds": self._options.seconds,
+                "seconds": seconds,
                 "requests": [{**common, "rank": sum(counts[:place]) + local} for local in range(counts[place])],
             }
             for place, node in enumerate(group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +36,8 @@ class Options:
     """Limit of one test of one size; workers that have not answered then are ended and started again."""
     join_seconds: float = 60.0
     """How long nodes wait for each other at the beginning, and for their workers."""
+    meeting_seconds: float = math.inf
+    """Limit of all that nodes do once they have come; see `primus_preflight.performance.budget`."""
     ranks_per_node: int = 0
     """Worker processes of a node; 0: one for each device."""
     gemm_size: int = 1024

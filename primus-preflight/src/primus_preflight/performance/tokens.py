@@ -45,6 +45,8 @@ TOKENS: tuple[str, ...] = tuple(test.name for test in _ALL)
 """All, in the order in which they run."""
 QUICK = ("gemm", "inter-allreduce")
 """What ``--quick`` runs."""
+OWN_SIZE: tuple[Work, ...] = ("gemm", "hbm", "train_step")
+"""Tests that know one size."""
 _BY_TOKEN: Mapping[str, Trial] = {test.name: test for test in _ALL}
 
 
