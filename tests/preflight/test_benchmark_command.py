@@ -152,6 +152,8 @@ def test_figures_are_compared_with_what_is_specified_else_with_the_best() -> Non
         (["rccl", "--min-bytes", "2M", "--max-bytes", "1M"], "below --min-bytes"),
         (["rccl", "--min-bytes", "big"], "'big' is no size"),
         (["rccl", "--nproc", "2", "--op", "all_reduce", "sum"], "sum"),
+        (["rccl", "--nproc", "2", "--per-iter-trace", "--trace-ops", "broadcast"], "choose from all_reduce"),
+        (["rccl", "--nproc", "2", "--sizes=1K,2K", "--per-iter-trace", "--trace-sizes=4K"], "choose from 1024, 2048"),
         (["strided-allgather", "--nproc", "4"], "a stride of 1, 2"),
         (["strided-allgather", "--sizes-mb", "0"], "no size in MB"),
     ],

@@ -126,6 +126,19 @@ def test_wrong_values_are_told(measuring: Measuring, tmp_path: Path) -> None:
         assert text.endswith(" at element 3")
 
 
+def test_sizes_are_traced_as_they_were_asked_for(measuring: Measuring, tmp_path: Path) -> None:
+    """Messages of three ranks have no whole parts of 1,000 and 4,096 bytes: the trace of one of them is of that one."""
+    words = ["--op", "all_reduce", "broadcast", "--sizes=1000,4K", "--per-iter-trace", "--trace-sizes=1000"]
+    output = tmp_path / "out.jsonl"
+    measuring.measure(
+        tmp_path / "run", "rccl", *words, "--trace-ops=broadcast", *FEW, f"--output-file={output}", ranks=3
+    ).check()
+    trace = [json.loads(line) for line in (tmp_path / "out_trace.jsonl").read_text().splitlines()]
+    assert [(row["op"], row["bytes"], row["rank"], row["iteration"]) for row in trace] == [
+        ("broadcast", 996, rank, number) for rank in range(3) for number in (1, 2, 3)
+    ]
+
+
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("check", ["sums", "faults", "copies", "memory"])
 def test_messages_of_many_ranks(measuring: Measuring, tmp_path: Path, check: str, dtype: str) -> None:

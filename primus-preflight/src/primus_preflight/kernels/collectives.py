@@ -28,7 +28,13 @@ def rccl_rows(asked: Mapping[str, Any], backend: str, all_ranks: Together) -> It
         for size in asked["sizes"]:
             one = COLLECTIVES[op](size, DTYPES[asked["dtype"]], all_ranks.rank, all_ranks.world, all_ranks.device)
             about = {"op": op, "bytes": one.bytes, "dtype": asked["dtype"], "backend": backend}
-            yield _measured(one, about, asked, all_ranks)
+            trace = asked["trace"] if _is_traced(op, size, asked["trace"]) else None
+            yield _measured(one, about, {**asked, "trace": trace}, all_ranks)
+
+
+def _is_traced(op: str, size: int, trace: Mapping[str, Any] | None) -> bool:
+    """Whether times of each repetition are wanted of a size as it was asked for; messages are of whole parts."""
+    return trace is not None and op in (trace["ops"] or [op]) and size in (trace["sizes"] or [size])
 
 
 def _measured(one: Buffers, about: dict[str, Value], asked: Mapping[str, Any], all_ranks: Together) -> Tables:
@@ -46,7 +52,7 @@ def _measured(one: Buffers, about: dict[str, Value], asked: Mapping[str, Any], a
         results.append(_row(named, slowest(times), one, fault))
         medians.append(statistics.median(slowest(times)))
         ranks += _of_ranks(named, times) if asked["per_rank"] else []
-        trace += _of_repetitions(named, times, asked["trace"]) if asked["trace"] else []
+        trace += _of_repetitions(named, times, asked["trace"]["limit"]) if asked["trace"] else []
     if asked["aggregate"] and asked["repeat"] > 1:
         results.append(_row({**about, "repeat": "all"}, medians, one, fault))
     return {"results": results, "ranks": ranks, "trace": trace}
@@ -89,13 +95,9 @@ def _of_ranks(about: Mapping[str, Value], times: Sequence[Sequence[float]]) -> l
     return [{**about, **figures(own), "rank": rank} for rank, own in enumerate(times)]
 
 
-def _of_repetitions(
-    about: Mapping[str, Value], times: Sequence[Sequence[float]], asked: Mapping[str, Any]
-) -> list[Row]:
-    if (asked["ops"] and about["op"] not in asked["ops"]) or (asked["sizes"] and about["bytes"] not in asked["sizes"]):
-        return []
+def _of_repetitions(about: Mapping[str, Value], times: Sequence[Sequence[float]], limit: int) -> list[Row]:
     return [
         {**about, "rank": rank, "iteration": number, "us": rounded(seconds * 1e6)}
         for rank, own in enumerate(times)
-        for number, seconds in enumerate(own[: asked["limit"] or None], start=1)
+        for number, seconds in enumerate(own[: limit or None], start=1)
     ]

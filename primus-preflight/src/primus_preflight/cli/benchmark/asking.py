@@ -13,7 +13,7 @@ from primus_preflight.benchmarks.products import Product, products_of
 from primus_preflight.benchmarks.rows import Kind
 from primus_preflight.benchmarks.sizes import parse_bytes, parse_list, sweep
 from primus_preflight.cli.benchmark.models import model_of
-from primus_preflight.cli.benchmark.options import KERNELS, OPS
+from primus_preflight.cli.benchmark.options import KERNELS
 
 Arguments = dict[str, Value]
 _FP8_MULTIPLE = 16
@@ -92,25 +92,32 @@ def _strided(args: argparse.Namespace, env: Mapping[str, str]) -> Arguments:
 
 
 def _rccl(args: argparse.Namespace, env: Mapping[str, str]) -> Arguments:
-    sizes: list[Value] = [*_sizes(args)]
-    trace: Value = None
-    if args.per_iter_trace:
-        ops = _named(args.trace_ops, OPS, "--trace-ops") if args.trace_ops else []
-        traced = parse_list(args.trace_sizes, "--trace-sizes") if args.trace_sizes else []
-        trace = {
-            "ops": [*ops],
-            "sizes": [parse_bytes(word, "--trace-sizes") for word in traced],
-            "limit": args.trace_limit,
-        }
+    sizes = _sizes(args)
+    ops = [*dict.fromkeys(args.op or ["all_reduce"])]
     names = ("iters", "warmup", "repeat", "check", "per_rank", "backend")
     return {
         "label": args.cluster or env.get("PRIMUS_CLUSTER") or None,
-        "ops": [*dict.fromkeys(args.op or ["all_reduce"])],
-        "sizes": sizes,
+        "ops": [*ops],
+        "sizes": [*sizes],
         "aggregate": args.aggregate_repeat,
-        "trace": trace,
+        "trace": _trace(args, ops, sizes) if args.per_iter_trace else None,
         **{name: getattr(args, name) for name in names},
     }
+
+
+def _trace(args: argparse.Namespace, ops: Sequence[str], sizes: Sequence[int]) -> Value:
+    """Of which measurements the time of each repetition is wanted; nothing named: of all.
+
+    Raises:
+        ConfigError: one is named that is not measured.
+    """
+    named = _named(args.trace_ops, ops, "--trace-ops") if args.trace_ops else []
+    words = parse_list(args.trace_sizes, "--trace-sizes") if args.trace_sizes else []
+    traced = [parse_bytes(word, "--trace-sizes") for word in words]
+    if others := [size for size in traced if size not in sizes]:
+        remedy = f"choose from {', '.join(map(str, sizes))}"
+        raise ConfigError(f"a message of {others[0]} bytes is not measured", where="--trace-sizes", remedy=remedy)
+    return {"ops": [*named], "sizes": [*traced], "limit": args.trace_limit}
 
 
 def _sizes(args: argparse.Namespace) -> list[int]:
