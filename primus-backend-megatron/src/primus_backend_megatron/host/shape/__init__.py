@@ -18,7 +18,6 @@ _BALANCED = "Every expert gets as many tokens as every other."
 _PREDICTION = (
     "What layers of multi-token prediction on a stage without the loss keep is not counted; their weights are."
 )
-_AGAIN = "Recomputed layers of multi-token prediction were projected 1.5 % too low in the one case that was measured."
 _DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
 _FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
 _SHARDED = "Weights are counted whole on each rank; use_torch_fsdp2 and use_megatron_fsdp may hold less."
@@ -55,7 +54,6 @@ def _notes(case: Case) -> tuple[str, ...]:
     told = {
         _BALANCED: case.shape.experts > 0,
         _PREDICTION: case.on("mtp_num_layers") and not predicts_with_loss(case),
-        _AGAIN: case.on("mtp_num_layers") and case.values["recompute_granularity"] == "full",
         _DROPPED: not fused and case.on("attention_dropout"),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
         _SHARDED: case.on("use_torch_fsdp2") or case.on("use_megatron_fsdp"),

@@ -40,10 +40,10 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
 
 def _block(case: Case, kind: str) -> Block:
     tensors = parameters.Tensors(case)
-    like = kinds_of(case)[-1] if kind == PREDICTION else kind
+    like, times = (kinds_of(case)[-1], case.size("mtp_num_layers")) if kind == PREDICTION else (kind, 1)
     return Block(
         parameters=_PARAMETERS[kind](tensors),
-        buffers=_buffers(tensors, like),
+        buffers=_buffers(tensors, like) * times,
         operators=operators_of(case, kind),
         recomputed=recomputed_of(case, kind),
         workspace=_workspace(Work.of(case), kind),
@@ -78,7 +78,8 @@ def stages_of(case: Case) -> tuple[tuple[tuple[Run, ...], ...], ...]:
 
 
 def _runs(case: Case, kinds: tuple[str, ...]) -> tuple[Run, ...]:
-    """Layers that are recomputed are counted from the chunk's first, whatever their kind."""
+    """Layers that are recomputed are counted from the chunk's first, whatever their kind. All layers of multi-token
+    prediction are one block."""
     runs: list[Run] = []
     done = 0
     for kind, count in joined(kinds):
@@ -86,5 +87,5 @@ def _runs(case: Case, kinds: tuple[str, ...]) -> tuple[Run, ...]:
             runs += runs_of(case, kind, count, done)
             done += count
         else:
-            runs.append(Run(block=kind, count=count))
+            runs.append(Run(block=kind))
     return tuple(runs)

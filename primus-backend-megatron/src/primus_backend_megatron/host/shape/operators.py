@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from attrs import evolve
+
 from primus_backend_megatron.host.legality.case import Case
-from primus_backend_megatron.host.shape.layers import predicts_with_loss
+from primus_backend_megatron.host.shape.layers import (
+    EMBEDDING,
+    EXPERTS,
+    HEAD,
+    LAYER,
+    PREDICTION,
+    kinds_of,
+    predicts_with_loss,
+)
 from primus_backend_megatron.host.shape.operators_attention import attention
 from primus_backend_megatron.host.shape.operators_experts import mixture
 from primus_backend_megatron.host.shape.operators_head import embedding, final_norm, head, scores
 from primus_backend_megatron.host.shape.operators_latent import latent_attention
 from primus_backend_megatron.host.shape.operators_mlp import mlp
-from primus_backend_megatron.host.shape.operators_prediction import prediction, recomputed, told_apart
+from primus_backend_megatron.host.shape.operators_prediction import prediction, prefix_of, recomputed, told_apart
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Operator, Recomputed, Run
 
@@ -35,10 +45,9 @@ def _expert_layer(work: Work) -> list[Operator]:
 
 
 def _prediction(work: Work) -> list[Operator]:
-    layer = _expert_layer(work) if work.case.shape.experts else _layer(work)
-    if predicts_with_loss(work.case):
-        return prediction(work, final_norm(work), layer, head(work))
-    return told_apart(work, layer, head(work))
+    layer = _expert_layer(work) if kinds_of(work.case)[-1] == EXPERTS else _layer(work)
+    told = prediction if predicts_with_loss(work.case) else told_apart
+    return told(work, final_norm(work), layer, scores(work, "input"))
 
 
 def _head(work: Work) -> list[Operator]:
@@ -47,14 +56,35 @@ def _head(work: Work) -> list[Operator]:
 
 
 def recomputed_of(case: Case, kind: str) -> tuple[Recomputed, ...]:
-    """The parts of a layer that selective recomputation runs again; of multi-token prediction, what full one does."""
-    if case.values["recompute_granularity"] == "full" and kind == "prediction":
-        return recomputed(operators_of(case, kind))
-    if case.values["recompute_granularity"] != "selective" or kind not in ("layer", "expert_layer"):
+    """The parts of a block that run again, where not the whole block does."""
+    if kind == PREDICTION:
+        return _recomputed_predictions(case)
+    return _selected(case, kind) if kind in (LAYER, EXPERTS) else ()
+
+
+def _recomputed_predictions(case: Case) -> tuple[Recomputed, ...]:
+    """Of multi-token prediction: with full recomputation all or, by ``block``, nothing; the selected parts of each
+    layer."""
+    depths = case.size("mtp_num_layers")
+    if case.values["recompute_granularity"] == "full":
+        uniform = case.values["recompute_method"] == "uniform"
+        return recomputed(operators_of(case, PREDICTION), depths) if uniform else ()
+    if not predicts_with_loss(case):
+        return ()
+    return tuple(
+        evolve(part, first=prefix_of(depth) + part.first, last=prefix_of(depth) + part.last)
+        for depth in range(depths)
+        for part in _selected(case, kinds_of(case)[-1])
+    )
+
+
+def _selected(case: Case, kind: str) -> tuple[Recomputed, ...]:
+    """The parts of a layer that selective recomputation runs again."""
+    if case.values["recompute_granularity"] != "selective":
         return ()
     modules = case.values["recompute_modules"]
     asked = modules if isinstance(modules, list) else ["core_attn"]
-    parts = _EXPERT_PARTS if kind == "expert_layer" else _PARTS
+    parts = _EXPERT_PARTS if kind == EXPERTS else _PARTS
     found = [part for module in asked for part in parts.get(str(module), ())]
     order = [operator.name for operator in operators_of(case, kind)]
     usable = [part for part in found if part.first in order and part.last in order]
@@ -105,9 +135,9 @@ _EXPERT_PARTS = {
 }
 
 _OPERATORS: Mapping[str, Callable[[Work], Sequence[Operator]]] = {
-    "embedding": embedding,
-    "layer": _layer,
-    "expert_layer": _expert_layer,
-    "prediction": _prediction,
-    "head": _head,
+    EMBEDDING: embedding,
+    LAYER: _layer,
+    EXPERTS: _expert_layer,
+    PREDICTION: _prediction,
+    HEAD: _head,
 }

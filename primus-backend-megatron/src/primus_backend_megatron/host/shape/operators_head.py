@@ -95,10 +95,11 @@ def _loss(work: Work) -> list[Operator]:
 
 def _beside_predictions(work: Work) -> int:
     """With multi-token prediction the library still holds the model's normed output, and what the first layer read is
-    not what this block is given."""
-    if not work.case.on("mtp_num_layers"):
+    not what this block is given. Norms that keep what they read keep both anyway."""
+    if not work.case.on("mtp_num_layers") or work.fused or work.norm == "LayerNorm":
         return 0
-    return work.stream() * (1 if _keeps_first(work) else 2)
+    again = work.case.values["recompute_granularity"] == "full" and work.case.values["recompute_method"] == "uniform"
+    return work.stream() * (int(not again) + int(not _keeps_first(work)))
 
 
 def _keeps_first(work: Work) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve
 
@@ -12,36 +12,90 @@ from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.operators import INT64
 from primus_core.shape import Activation, Operator, Recomputed
 
-_LAYER, _HEAD = "transformer_layer.", "shared_head."
+TRANSFORMER = "transformer_layer."
+_HEAD = "shared_head."
 
 
 def prediction(
-    work: Work, final: Sequence[Operator], layer: Sequence[Operator], head: Sequence[Operator]
+    work: Work, final: Sequence[Operator], layer: Sequence[Operator], scores: Sequence[Operator]
 ) -> list[Operator]:
-    """Its projection of two hidden states to one, a transformer layer, and the output layer with the loss again.
+    """For each further token a projection of two hidden states to one, a transformer layer and a norm; then the output
+    layer with the loss again for each.
 
-    It begins with the model's own `final` norm, whose output goes on to the next block.
+    It begins with the model's own `final` norm. All normed outputs are copied into one tensor, whose parts the output
+    layers read and keep; backward their gradients are copied into one too. The model's own part goes on to the next
+    block.
     """
-    passed = Activation(name="passed", bytes=0, gradient=work.stream())
+    depths = range(work.case.size("mtp_num_layers"))
+    outputs = ["final_layernorm", *(f"{depth}.final_layernorm" for depth in depths)]
     return [
         *(evolve(each, weights=()) for each in final),
-        *_joined(work),
-        *_renamed(layer, _LAYER, {"input": "predicted"}),
-        *_waiting(work, _renamed(head, _HEAD, {"input": f"{_LAYER}output"}, ("output_layer.weight",))),
+        *(each for depth in depths for each in _deep(work, depth, outputs[depth], final, layer)),
+        *_side_by_side(work, outputs),
+        *(each for depth in depths for each in _scored(work, depth, scores)),
         Operator(
             name="pass",
             component="prediction",
-            reads=("final_layernorm",),
-            passes=("final_layernorm",),
-            keeps=("final_layernorm",),
-            makes=(passed,),
+            reads=("main",),
+            passes=("main",),
+            keeps=("outputs",),
+            makes=(Activation(name="passed", bytes=0, gradient=work.stream()),),
         ),
     ]
 
 
-def told_apart(work: Work, layer: Sequence[Operator], head: Sequence[Operator]) -> list[Operator]:
+def _deep(
+    work: Work, depth: int, source: str, final: Sequence[Operator], layer: Sequence[Operator]
+) -> Iterator[Operator]:
+    """One further token, from the hidden states of this name."""
+    name = prefix_of(depth)
+    yield from _renamed(_joined(work), f"{depth}.", {"final_layernorm": source})
+    yield from _renamed(layer, name, {"input": f"{depth}.predicted"})
+    yield from _renamed(final, f"{depth}.", {"input": f"{name}output"})
+
+
+def prefix_of(depth: int) -> str:
+    """Of the operators of the transformer layer for one further token."""
+    return f"{depth}.{TRANSFORMER}"
+
+
+def _side_by_side(work: Work, outputs: Sequence[str]) -> list[Operator]:
+    """All outputs in one tensor, and its parts."""
+    size = work.stream()
+    parts = ("main", *(f"{depth}.part" for depth in range(len(outputs) - 1)))
+    return [
+        Operator(
+            name="join_outputs",
+            component="prediction",
+            reads=tuple(outputs),
+            passes=tuple(outputs),
+            makes=(Activation(name="outputs", bytes=len(outputs) * size),),
+        ),
+        Operator(
+            name="chunk",
+            component="prediction",
+            reads=("outputs",),
+            makes=tuple(Activation(name=part, bytes=0, gradient=size) for part in parts),
+        ),
+    ]
+
+
+def _scored(work: Work, depth: int, scores: Sequence[Operator]) -> list[Operator]:
+    """Logits and loss of one further token."""
+    prefix = f"{depth}.{_HEAD}"
+    part = {"input": f"{depth}.part"}
+    named = _renamed(scores, prefix, part, ("output_layer.weight",))
+    kept = (
+        evolve(each, keeps=tuple("outputs" if name in part.values() else name for name in each.keeps)) for each in named
+    )
+    return _waiting(work, prefix, kept)
+
+
+def told_apart(
+    work: Work, final: Sequence[Operator], layer: Sequence[Operator], scores: Sequence[Operator]
+) -> list[Operator]:
     """The FLOPs alone, where it is on another stage than the output layer."""
-    every = prediction(work, (), layer, head)
+    every = prediction(work, final, layer, scores)
     return [evolve(_computed(each), component="prediction") for each in every if each.flops]
 
 
@@ -60,17 +114,19 @@ def _vocabulary_gradient(work: Work) -> int:
     return work.vocabulary * work.hidden * work.element
 
 
-def _waiting(work: Work, head: list[Operator]) -> list[Operator]:
+def _waiting(work: Work, prefix: str, scores: Iterable[Operator]) -> list[Operator]:
     """Of the output layer's weight the gradient by the model's own logits waits for that by these."""
     size = _vocabulary_gradient(work)
-    more = {f"{_HEAD}loss": size, f"{_HEAD}output_layer": 2 * size}
-    return [evolve(each, backward_scratch=each.backward_scratch + more.get(each.name, 0)) for each in head]
+    more = {f"{prefix}loss": size, f"{prefix}output_layer": 2 * size}
+    return [evolve(each, backward_scratch=each.backward_scratch + more.get(each.name, 0)) for each in scores]
 
 
-def recomputed(operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
-    """With full recomputation it runs again from both hidden states to its own normed output."""
-    norms = [each.name for each in operators if each.name.startswith("enorm")]
-    return (Recomputed(first=norms[0], last=f"{_HEAD}final_layernorm"),) if norms else ()
+def recomputed(operators: Sequence[Operator], depths: int) -> tuple[Recomputed, ...]:
+    """Each runs again from both hidden states to its own normed output."""
+    first = {each.name.split(".")[0]: each.name for each in reversed(operators) if ".enorm" in each.name}
+    return tuple(
+        Recomputed(first=first[str(depth)], last=f"{depth}.final_layernorm") for depth in range(depths) if first
+    )
 
 
 def _joined(work: Work) -> list[Operator]:

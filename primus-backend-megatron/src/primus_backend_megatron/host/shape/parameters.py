@@ -226,8 +226,7 @@ def _latent(tensors: Tensors) -> list[Parameter]:
 
 
 def prediction(tensors: Tensors) -> tuple[Parameter, ...]:
-    """A layer that predicts a token further on: two norms, a projection of both inputs, one like the model's last, a
-    norm."""
+    """For each token further on: two norms, a projection of both inputs, a layer like the model's last, a norm."""
     hidden, case = tensors.shape.hidden, tensors.case
     inner = expert_layer(tensors) if kinds_of(case)[-1] == EXPERTS else layer(tensors)
     parts = (
@@ -239,5 +238,5 @@ def prediction(tensors: Tensors) -> tuple[Parameter, ...]:
     )
     return (
         *(() if predicts_with_loss(case) else second_embedding(tensors)),
-        *(evolve(one, order=_PREDICTED) for one in parts),
+        *(evolve(one, order=_PREDICTED) for one in parts * case.size("mtp_num_layers")),
     )
