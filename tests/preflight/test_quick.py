@@ -1,4 +1,4 @@
-"""What `--quick` measures is enough to name slow nodes, wherever they are: meetings of computed nodes, and the verdict."""
+"""What `--quick` measures is enough to name slow nodes, wherever they are: the verdict on meetings of computed nodes."""
 
 from __future__ import annotations
 

@@ -19,13 +19,15 @@ from primus_preflight.performance.schedule import (
     turns,
     with_partners,
 )
-from primus_preflight.performance.splitting import SLOW, Split, split
+from primus_preflight.performance.splitting import Split, split
 from primus_preflight.performance.tokens import OWN_SIZE, Trial
 
 _PARTNERS = 3
 """So many others each node is paired with where a group may have slow nodes: most who are well meet one who is, too."""
 _BEST = 0.9
 """The best is what a tenth of the figures reaches: the very best may be luck."""
+_GOOD = 0.9
+"""What comes so near the best is not tried again."""
 _LEAST_SECONDS = 1.0
 """Limit of the last round before the meeting's time is over."""
 
@@ -73,8 +75,7 @@ class Running:
         able = self._able(2 if test.scope == "node" else 1)
         machines = {node: str(hello.get("machine", "")) for node, hello in self._nodes.hellos.items()}
         if test.scope in ("device", "node"):
-            for groups in turns(able, machines):
-                self._alone(test, size, groups)
+            self._alone(test, size, turns(able, machines))
         elif len(able) > 1 and test.scope == "nodes":
             for groups in group_rounds(able, self._options.group_sizes):
                 self._together(test, size, groups)
@@ -97,9 +98,19 @@ class Running:
                 del self._ports[node]
                 self._book.add(*(_broken(node, worker["device"], worker["error"]) for worker in broken))
 
-    def _alone(self, test: Trial, size: int, groups: Round) -> None:
-        for run in self._perform(test, size, groups):
+    def _alone(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
+        """Who is slow is tried again, in the same turns: something else may have run there for a moment."""
+        runs = [run for groups in rounds for run in self._turn(test, size, groups)]
+        bar = _bar(runs)
+        slow = {run.group for run in runs if 0 < run.figure <= bar}
+        for groups in rounds:
+            self._turn(test, size, tuple(group for group in groups if group in slow))
+
+    def _turn(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
+        runs = self._perform(test, size, groups) if groups else []
+        for run in runs:
             self._book.add(*(run.of_devices() if test.scope == "device" else [run.measurement()]))
+        return runs
 
     def _together(self, test: Trial, size: int, groups: Round) -> None:
         """Groups at the same time; one that fails is tried again without the nodes for which it failed."""
@@ -154,17 +165,16 @@ class Running:
         return split(run.group, tried), runs
 
     def _in_pairs(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
-        """Then who is in no good pair meets others that are in one, of transfers in both directions; and what is slow
-        between two that are in good pairs is tried again, before it accuses their link."""
+        """Then who is in no good pair has a try with others that are in one, of transfers in both directions; and what
+        is slow between two that are in good pairs has another one before it accuses their link."""
         runs = [run for groups in rounds for run in self._transfers(test, size, groups)]
-        met = {frozenset(run.group) for run in runs}
         bar = _bar(runs)
-        good = {node for run in runs if run.figure > bar for node in run.group}
-        suspects = sorted({node for run in runs for node in run.group} - good)
-        pairs = [pair for pairing in with_partners(suspects, good) for pair in pairing if frozenset(pair) not in met]
-        back = [(second, first) for first, second in pairs] if test.scope == "pair" else []
-        again = [run.group for run in runs if 0 < run.figure <= bar and good.issuperset(run.group)]
-        for groups in apart([*pairs, *back, *again]):
+        good = _above(runs, bar)
+        for groups in with_partners(sorted({node for run in runs for node in run.group} - good), good):
+            good |= _above(self._transfers(test, size, groups), bar)
+            if test.scope == "pair":
+                self._transfers(test, size, tuple((second, first) for first, second in groups))
+        for groups in apart(run.group for run in runs if 0 < run.figure <= bar and good.issuperset(run.group)):
             self._transfers(test, size, groups)
 
     def _transfers(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
@@ -253,6 +263,10 @@ def _broken(node: int, device: int | None, error: str) -> Measurement:
 
 
 def _bar(runs: Sequence[GroupRun]) -> float:
-    """What is not above it is slow, or failed."""
+    """What is not above it is doubtful."""
     figures = sorted(run.figure for run in runs if run.figure)
-    return figures[int(_BEST * (len(figures) - 1))] * SLOW if figures else 0.0
+    return figures[int(_BEST * (len(figures) - 1))] * _GOOD if figures else 0.0
+
+
+def _above(runs: Iterable[GroupRun], bar: float) -> set[int]:
+    return {node for run in runs if run.figure > bar for node in run.group}
