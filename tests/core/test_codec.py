@@ -73,6 +73,12 @@ def plan(value: Value) -> RunPlan:
     )
 
 
+def test_what_is_no_record_is_not_written() -> None:
+    """A set has no order, so that its text would not always be the same."""
+    with pytest.raises(TypeError, match="a set is nothing that JSON has"):
+        to_json({"a": {1, 2}})
+
+
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_plan_round_trip(value: Value) -> None:
     """Any value of an experiment comes back from JSON with its value and type."""

@@ -1,24 +1,27 @@
-"""JSON for every type that crosses a process boundary, through cattrs."""
+"""JSON for every type that crosses a process boundary; cattrs reads it back."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
-from cattrs import Converter, transform_error
-from cattrs.errors import BaseValidationError
+from attrs import fields, has
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 T = TypeVar("T")
 
 
 def to_json(obj: object, *, indent: int | None = 2) -> str:
     """Text of any Primus type; the same object always gives the same bytes."""
-    return json.dumps(_converter().unstructure(obj), indent=indent, ensure_ascii=False) + "\n"
+    return json.dumps(obj, default=_plain, indent=indent, ensure_ascii=False) + "\n"
 
 
 def from_json(cls: type[T], text: str, *, source: str = "") -> T:
@@ -33,14 +36,28 @@ def from_json(cls: type[T], text: str, *, source: str = "") -> T:
         raise ConfigError("not valid JSON", where=source, why=str(error)) from None
     if not isinstance(data, dict):
         raise ConfigError(f"not a {cls.__name__}", where=source, why=f"a map is needed @ $, not {type(data).__name__}")
+    from cattrs import transform_error  # here: see below
+    from cattrs.errors import BaseValidationError
+
     try:
         return _converter().structure(data, cls)
     except BaseValidationError as error:
         raise ConfigError(f"not a {cls.__name__}", where=source, why="\n".join(transform_error(error))) from None
 
 
+def _plain(obj: object) -> object:
+    """A record or a mapping, as JSON has it. cattrs would first write a function for each class, which is dear."""
+    if isinstance(obj, Mapping):
+        return dict(obj)
+    if has(cls := type(obj)):
+        return {field.name: getattr(obj, field.name) for field in fields(cls)}
+    raise TypeError(f"a {cls.__name__} is nothing that JSON has")
+
+
 @cache
 def _converter() -> Converter:
+    from cattrs import Converter  # here: dear, and commands that only write do without
+
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook_func(_is_value, lambda value, _: value)
     converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
