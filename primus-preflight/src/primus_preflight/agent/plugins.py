@@ -11,11 +11,13 @@ from primus_core.outcome import Where
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Look, Outcome
 
+_OWN = "primus-preflight"
+"""Its check is for runs: in a preflight, the other looks see all that it would."""
 _SECONDS = 30.0
 
 
 def looks(about: Looked) -> tuple[Look, ...]:
-    """One for each installed preflight plugin, in the order of their names."""
+    """One for each preflight plugin that others have installed, in the order of their names."""
     plugins = discovery.scan().of("primus.preflight")
     return tuple(
         Look(
@@ -25,6 +27,7 @@ def looks(about: Looked) -> tuple[Look, ...]:
             seconds=_SECONDS,
         )
         for info in plugins
+        if info.distribution != _OWN
     )
 
 
