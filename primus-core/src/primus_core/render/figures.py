@@ -48,6 +48,7 @@ class Label:
     size: float = 12.0
     upright: bool = False
     """Turned by a quarter, to be read from below."""
+    colour: str = INK
 
 
 Shape: TypeAlias = "Box | Path | Label"
@@ -96,7 +97,8 @@ def _path(path: Path) -> str:
 def _label(label: Label) -> str:
     turned = f' transform="rotate(-90 {label.x:.6g} {label.y:.6g})"' if label.upright else ""
     place = f'x="{label.x:.6g}" y="{label.y:.6g}" text-anchor="{label.anchor}" font-size="{label.size:g}"'
-    return f"<text {place}{turned}>{_text(label.text)}</text>"
+    colour = f' fill="{label.colour}"' if label.colour else ""
+    return f"<text {place}{turned}{colour}>{_text(label.text)}</text>"
 
 
 def _colour(colour: str) -> str:

@@ -12,6 +12,8 @@ _CELL, _HIGH = 64.0, 30.0
 _SCALE = ((0.95, "#2f9e63"), (0.9, "#8fbf4d"), (0.75, "#e8b93c"), (0.5, "#dd7a2c"), (0.0, "#c8323c"))
 """From which part of the best on a cell has a colour."""
 _NONE = "#7d8590"
+_FIGURE = "#10151a"
+"""Of figures in cells, whatever is around the drawing."""
 _ROOM = 30.0
 """A cell as wide has room for its figure."""
 
@@ -96,7 +98,7 @@ def _cells(heat: Heat, width: float, height: float) -> Iterator[Shape]:
             yield Box(x=x, y=y, width=width - 1, height=height - 1, colour=_colour(value, heat.best), told=told)
             if width >= _ROOM:
                 text = f"{value:.3g}"
-                yield Label(x=x + width / 2, y=y + height / 2 + 4, text=text, anchor="middle", size=11)
+                yield Label(x=x + width / 2, y=y + height / 2 + 4, text=text, anchor="middle", size=11, colour=_FIGURE)
 
 
 def _colour(value: float, best: float) -> str:

@@ -210,7 +210,7 @@ class _Sheet(Flowable):  # type: ignore[misc]  # reportlab tells no types
 
     def _label(self, label: Label) -> None:
         self.canv.saveState()
-        self.canv.setFillColor(_INK, alpha=1)
+        self.canv.setFillColor(_colour(label.colour), alpha=1)
         self.canv.setFont("Helvetica", label.size)
         self.canv.translate(label.x, self._figure.height - label.y)
         self.canv.rotate(90 if label.upright else 0)

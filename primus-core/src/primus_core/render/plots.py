@@ -70,7 +70,8 @@ def _below(xs: Sequence[float], across: Place, bottom: float, tick: Callable[[fl
     for x in xs:
         if across(x) - last >= 70:
             last = across(x)
-            yield Label(x=last, y=bottom + 18, text=tick(x), anchor="middle")
+            edge = last + _RIGHT >= _WIDTH - _RIGHT
+            yield Label(x=last, y=bottom + 18, text=tick(x), anchor="end" if edge else "middle")
 
 
 def _lines(chart: Chart, across: Place, up: Place) -> Iterator[Shape]:

@@ -28,6 +28,8 @@ _BEST = 0.9
 """The best is what a tenth of the figures reaches: the very best may be luck."""
 _GOOD = 0.9
 """What comes so near the best is not tried again."""
+_TRIES = 3
+"""So often what is slow is tried again, unless it has become good."""
 _LEAST_SECONDS = 1.0
 """Limit of the last round before the meeting's time is over."""
 
@@ -103,8 +105,9 @@ class Running:
         runs = [run for groups in rounds for run in self._turn(test, size, groups)]
         bar = _bar(runs)
         slow = {run.group for run in runs if 0 < run.figure <= bar}
-        for groups in rounds:
-            self._turn(test, size, tuple(group for group in groups if group in slow))
+        for _ in range(_TRIES):
+            left = [tuple(group for group in groups if group in slow) for groups in rounds]
+            slow -= {run.group for groups in left for run in self._turn(test, size, groups) if run.figure > bar}
 
     def _turn(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
         runs = self._perform(test, size, groups) if groups else []
@@ -166,7 +169,7 @@ class Running:
 
     def _in_pairs(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
         """Then who is in no good pair has a try with others that are in one, of transfers in both directions; and what
-        is slow between two that are in good pairs has another one before it accuses their link."""
+        is slow between two that are in good pairs has others before it accuses their link."""
         runs = [run for groups in rounds for run in self._transfers(test, size, groups)]
         bar = _bar(runs)
         good = _above(runs, bar)
@@ -174,8 +177,10 @@ class Running:
             good |= _above(self._transfers(test, size, groups), bar)
             if test.scope == "pair":
                 self._transfers(test, size, tuple((second, first) for first, second in groups))
-        for groups in apart(run.group for run in runs if 0 < run.figure <= bar and good.issuperset(run.group)):
-            self._transfers(test, size, groups)
+        slow = {run.group for run in runs if 0 < run.figure <= bar and good.issuperset(run.group)}
+        for _ in range(_TRIES):
+            again = [run for groups in apart(sorted(slow)) for run in self._transfers(test, size, groups)]
+            slow -= {run.group for run in again if run.figure > bar}
 
     def _transfers(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
         """One that failed because a node was lost is no measurement of the other."""

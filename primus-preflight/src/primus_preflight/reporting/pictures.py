@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.quantities import memory_size
@@ -19,6 +20,8 @@ from primus_preflight.model import Measurement
 _MOST_NODES = 40
 """Rows of a heat map; of more nodes, the slowest are shown."""
 _LONGEST_NAME = 22
+_KEPT = 12
+"""So much of what all names begin with stays."""
 
 
 def drawings(report: Report) -> Iterator[Drawing]:
@@ -67,7 +70,7 @@ def _pairs(measurements: Sequence[Measurement], names: Names) -> Iterator[Drawin
         for node in pair:
             own.setdefault(node, []).append(value)
     shown = _slowest(own)
-    labels = tuple(_short(names.host(node)) for node in shown)
+    labels = _labels([names.host(node) for node in shown])
     rows = tuple(tuple(values.get((sender, receiver)) for receiver in shown) for sender in shown)
     title = f"Transfers of {memory_size(size)} between nodes{_which(len(shown), len(own))}"
     yield _heat("pairs", title, figures, ("sender", labels), ("receiver", labels), rows)
@@ -91,7 +94,7 @@ def _devices(measurements: Sequence[Measurement], names: Names) -> Iterator[Draw
             own.setdefault(node, []).append(value)
         shown = _slowest(own)
         devices = sorted({device for _, device in values})
-        labels = tuple(_short(names.host(node)) for node in shown)
+        labels = _labels([names.host(node) for node in shown])
         rows = tuple(tuple(values.get((node, device)) for device in devices) for node in shown)
         title = f"{test} by device{f', {size[1]}' if size[1] else ''}{_which(len(shown), len(own))}"
         yield _heat(test, title, figures, ("node", labels), ("device", tuple(map(str, devices))), rows)
@@ -133,6 +136,15 @@ def _which(shown: int, total: int) -> str:
     return f" (the {shown} slowest of {total:,})" if shown < total else ""
 
 
-def _short(name: str) -> str:
-    half = _LONGEST_NAME // 2 - 1
-    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}..{name[-half:]}"
+def _labels(hosts: Sequence[str]) -> tuple[str, ...]:
+    """Names without the domain that all share; of those that are too long still, what tells them apart."""
+    domains = {host.partition(".")[2] for host in hosts}
+    names = [host.partition(".")[0] for host in hosts] if len(domains) == 1 else list(hosts)
+    start = len(os.path.commonprefix(names)) if len(names) > 1 else 0
+    return tuple(name if len(name) <= _LONGEST_NAME else _short(name, max(0, start - _KEPT)) for name in names)
+
+
+def _short(name: str, first: int) -> str:
+    """From a character on, as much as has room."""
+    told = f"..{name[first:]}" if first else name
+    return told if len(told) <= _LONGEST_NAME else f"{told[: _LONGEST_NAME - 2]}.."
