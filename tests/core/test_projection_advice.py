@@ -67,7 +67,7 @@ def test_more_ranks_are_advised_where_the_same_number_never_fits() -> None:
 
 
 def test_the_cheapest_is_tried_first() -> None:
-    """What costs no arithmetic comes before what repeats a part, and before what divides the model; all twice is last."""
+    """What costs no arithmetic comes before what repeats a part, and before what divides the model."""
     names = [next(iter(change.degrees[0].items())) for change in changes(NOW)]
     order = [("without_effect", "true"), ("repeat", "refused"), ("tensor_model_parallel_size", "2"), ("repeat", "all")]
     assert [name for name in names if name in order] == order

@@ -11,7 +11,7 @@ import pytest
 
 from tests.megatron.ranks import Ranks
 from tests.megatron.truth.live_accuracy import compare
-from tests.megatron.truth.live_cases import CHOSEN, activations, drawn
+from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, activations, drawn
 from tests.truth.steps import named, problem, wrong
 
 _FAST = ("tensor and sequence parallel", "latent attention, fused", "first of two stages")
@@ -27,6 +27,11 @@ def test_some_steps(ranks: Ranks, tmp_path: Path) -> None:
 def test_more_steps(ranks: Ranks, tmp_path: Path) -> None:
     """The same for an interleaved pipeline, experts, and a recomputed part."""
     assert wrong(compare(ranks, tmp_path, named(CHOSEN, _SLOW), once=True)) == []
+
+
+def test_the_optimizer(ranks: Ranks, tmp_path: Path) -> None:
+    """What lives while the optimizer works is projected as well: copies of gradients, and roots of moments."""
+    assert wrong(compare(ranks, tmp_path, OPTIMIZERS)) == []
 
 
 def test_the_cases() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.live_accuracy import compare
-from tests.torchtitan.truth.live_cases import CHOSEN, drawn
+from tests.torchtitan.truth.live_cases import CHOSEN, OPTIMIZERS, drawn
 from tests.truth.steps import named, wrong
 
 _FAST = ("four shards, loss at once", "recomputed in part")
@@ -34,6 +34,11 @@ def test_some_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
 def test_more_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
     """The same for other precisions, layouts and kinds of layers."""
     assert wrong(compare(titan_ranks, tmp_path, named(CHOSEN, _SLOW))) == []
+
+
+def test_the_optimizer(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """What lives while the optimizer works one tensor after the other is projected as well."""
+    assert wrong(compare(titan_ranks, tmp_path, OPTIMIZERS)) == []
 
 
 def test_the_cases() -> None:

@@ -13,6 +13,14 @@ from typing import Any, Protocol, TypeVar
 from primus_core.errors import PrimusError
 from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan
+from primus_core.projection import iteration
+from primus_core.projection import optimizing as optimizer
+from primus_core.projection.iteration import WORKSPACE
+from primus_core.projection.places import Place
+from primus_core.projection.states import per_rank
+from primus_core.shape import ModelShape
+
+OPTIMIZER = optimizer.OPTIMIZER
 
 
 class Step(Protocol):
@@ -66,14 +74,21 @@ def problem(projected: int, measured: int) -> str:
     return "" if -0.01 <= error <= 0.02 else f"{projected} bytes are projected, {measured} measured: {error:+.2%}"
 
 
-def row_of(case: Step, projected: int, measured: int | None, note: str = "") -> Row:
+def optimizing(shape: ModelShape, stage: int, place: Place) -> int:
+    """Bytes that are projected to live at most on a rank while its optimizer works, all included."""
+    static, workspace = per_rank(shape, stage, place), iteration.peak(shape, stage).parts.get(WORKSPACE, 0)
+    return static.total + optimizer.peak(shape, stage, static, workspace, place).bytes
+
+
+def row_of(case: Step, projected: int, measured: int | None, note: str = "", *, what: str = "") -> Row:
     """One comparison for `make accuracy`, in bytes.
 
     Args:
         note: why there is nothing to compare.
+        what: is compared, where it is not the whole forward and backward pass.
     """
     row = {
-        "model": case.name,
+        "model": f"{case.name}: {what}" if what else case.name,
         "layout": f"rank {case.rank} of {case.ranks}, {'fused' if case.fused else 'local'} kernels",
         "projected": projected,
         "measured": measured,

@@ -43,14 +43,16 @@ GROUPS = (
     ),
     Group(
         title="TorchTitan: peak of a training step",
-        what="The most that lives at once in TorchTitan's own training step under fake tensors.",
+        what="The most that lives at once in TorchTitan's own training step under fake tensors: in its passes beside "
+        "what lives before them, and while its optimizer works, all included.",
         module="tests.torchtitan.truth.live_accuracy",
         unit="bytes",
         allowed=2.0,
     ),
     Group(
         title="Megatron: peak of a training step",
-        what="The most that lives at once in Megatron's own training step under fake tensors.",
+        what="The most that lives at once in Megatron's own training step under fake tensors: in its passes beside "
+        "what lives before them, and while its optimizer works, all included.",
         module="tests.megatron.truth.live_accuracy",
         unit="bytes",
         allowed=2.0,

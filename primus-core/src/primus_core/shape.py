@@ -164,6 +164,11 @@ class Sharding:
     """Elements of a bucket of ``replicated`` and ``distributed_optimizer``; None: one bucket."""
     multiple: int = 128
     """Buckets of ``distributed_optimizer`` end at multiples of it."""
+    optimizer: Literal["fused", "foreach", "for-loop"] = "fused"
+    """How its step is computed, in PyTorch's words: in kernels that allocate nothing, over all tensors at once, or one
+    tensor after the other."""
+    copies_gradients: bool = False
+    """It works on copies of the gradients in the format of `main`."""
     reshard_after_forward: bool = True
     """With ``fully_sharded``: gathered weights are freed between forward and backward."""
 
@@ -183,6 +188,8 @@ class Schedule:
     runs forward, once one has run backward; empty: none."""
     backward_beside: tuple[int, ...] = ()
     """While one runs backward, beside the gradient of its output."""
+    remains: tuple[int, ...] = ()
+    """Bytes of tensors between stages that the library still refers to when the optimizer works; empty: none."""
     holds_gradient: bool = False
     """The gradient that the next stage sent stays until its micro batch has run backward."""
     round: int | None = None

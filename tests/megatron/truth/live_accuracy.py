@@ -1,8 +1,9 @@
 """The most that lives at once in Megatron's own training steps, against projection: chosen and drawn cases.
 
-``python -m tests.megatron.truth.live_accuracy [NAME...]`` writes a JSON line for each of 32 cases, in some minutes of
-one core: ``{"model", "layout", "projected", "measured"}``. Bytes are those that a step needs beside what lives before
-it. It fails where a case is beyond what `tests.truth.steps.problem` allows.
+``python -m tests.megatron.truth.live_accuracy [NAME...]`` writes a JSON line for each case, in some minutes of one
+core: ``{"model", "layout", "projected", "measured"}``. Bytes are those that a step needs beside what lives before it; a
+second line has all that lives while the optimizer works. It fails where a case is beyond what
+`tests.truth.steps.problem` allows.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.megatron.ranks import Ranks, all_patches, make_plan
-from tests.megatron.truth.live_cases import CHOSEN, Case, activations, drawn
-from tests.truth.steps import Row, compared, row_of, written
+from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, Case, activations, drawn
+from tests.truth.steps import OPTIMIZER, Row, compared, row_of, written
 
 ENTRY = "tests.megatron.truth.live_entry:measure"
 
@@ -34,11 +35,13 @@ def compare(ranks: Ranks, folder: Path, cases: Sequence[Case], *, once: bool = F
         if "error" in found:
             raise RuntimeError(f"{case.name}: {found['error']}")
         yield row_of(case, activations(case.projected(), once=once), found["peak"] - found["static"])
+        if not once:
+            yield row_of(case, case.optimizing(), found["optimizer"], what=OPTIMIZER)
 
 
 def main(names: Sequence[str]) -> int:
     """Write the rows of the cases of these names, or of all; the exit code."""
-    cases = [case for case in (*CHOSEN, *drawn()) if not names or case.name in names]
+    cases = [case for case in (*CHOSEN, *OPTIMIZERS, *drawn()) if not names or case.name in names]
     return written(compared(cases, Ranks(), compare))
 
 

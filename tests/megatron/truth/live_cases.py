@@ -12,7 +12,9 @@ from primus_backend_megatron import host
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_core.projection.iteration import WORKSPACE, Peak, peak
+from primus_core.shape import ModelShape
 from tests.megatron.experiments import plan_of
+from tests.megatron.truth.places import place_of, stage_of
 from tests.truth import steps
 
 Params = Mapping[str, Value]
@@ -112,9 +114,18 @@ class Case:
 
     def projected(self) -> Peak:
         """What projection says of this rank."""
+        shape = self._shape()
+        return peak(shape, stage_of(shape, self.rank))
+
+    def optimizing(self) -> int:
+        """Bytes that projection says live on this rank while its optimizer works."""
+        shape = self._shape()
+        return steps.optimizing(shape, stage_of(shape, self.rank), place_of(shape, self.rank))
+
+    def _shape(self) -> ModelShape:
         shape = host.model_shape(self.plan())
         assert shape is not None
-        return peak(shape, self.rank * len(shape.stages) // self.ranks)
+        return shape
 
 
 _UNFUSED: Params = {
@@ -191,6 +202,14 @@ CHOSEN = (
         fused=True,
     ),
 )
+
+OPTIMIZERS = (
+    Case(name="gradients reduced in bf16", params={"grad_reduce_in_bf16": True}),
+    Case(name="gradients reduced in bf16, fused", params={"grad_reduce_in_bf16": True, **TENSOR}, ranks=4, fused=True),
+    Case(name="an optimizer for each replica", params={"use_distributed_optimizer": False}, ranks=2),
+    Case(name="stochastic gradient descent", params={"optimizer": "sgd", "use_distributed_optimizer": False}),
+)
+"""Those in which the optimizer's step itself needs memory."""
 
 SEED = 104729
 """Of a third draw, fixed before any of its cases was looked at: the first two (20261202, 7919) had shown what was

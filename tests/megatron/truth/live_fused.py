@@ -87,9 +87,15 @@ def _rotated(source: Any, *args: Any, **options: Any) -> Any:
     return Rotation.apply(source)
 
 
+def _adam(params: Any, *, adam_w_mode: bool, **options: Any) -> Any:
+    return (torch.optim.AdamW if adam_w_mode else torch.optim.Adam)(params, fused=True, **options)
+
+
 @contextlib.contextmanager
 def fused() -> Iterator[None]:
-    """Attention, norms, gated activation and rotary positions in one kernel each; batches are copied to the device."""
+    """Attention, norms, gated activation, rotary positions and the optimizer in one kernel each; batches are copied to
+    the device."""
+    from megatron.core import optimizer
     from megatron.core.transformer import attention as layer
     from megatron.core.transformer import mlp, multi_latent_attention
 
@@ -104,5 +110,7 @@ def fused() -> Iterator[None]:
         mock.patch.object(multi_latent_attention, "apply_rotary_pos_emb", _rotated),
         mock.patch.object(mlp, "weighted_bias_swiglu_impl", _weighted),
         mock.patch.object(step, "_on_device", torch.clone),
+        mock.patch.object(optimizer, "USING_PYTORCH_OPTIMIZER", False),
+        mock.patch.object(optimizer, "Adam", _adam),
     ):
         yield

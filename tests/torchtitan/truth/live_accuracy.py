@@ -1,9 +1,9 @@
 """The most that lives at once in TorchTitan's own training steps, against projection: chosen and drawn cases.
 
 ``python -m tests.torchtitan.truth.live_accuracy [NAME...]`` writes a JSON line for each case, in some minutes of one
-core: ``{"model", "layout", "projected", "measured"}``. Bytes are those that a step needs beside what lives before it.
-A case for which the step cannot be run here has a ``note`` instead. It fails where a case is beyond what
-`tests.truth.steps.problem` allows.
+core: ``{"model", "layout", "projected", "measured"}``. Bytes are those that a step needs beside what lives before it; a
+second line has all that lives while the optimizer works. A case for which the step cannot be run here has a ``note``
+instead. It fails where a case is beyond what `tests.truth.steps.problem` allows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.torchtitan.ranks import Ranks
-from tests.torchtitan.truth.live_cases import CHOSEN, Case, drawn
-from tests.truth.steps import Row, compared, row_of, written
+from tests.torchtitan.truth.live_cases import CHOSEN, OPTIMIZERS, Case, drawn
+from tests.truth.steps import OPTIMIZER, Row, compared, row_of, written
 
 ENTRY = "tests.torchtitan.truth.entry:live"
 
@@ -27,11 +27,13 @@ def compare(ranks: Ranks, folder: Path, cases: Sequence[Case]) -> Iterator[Row]:
         (found,) = outcome.result()
         measured = None if "error" in found else found["peak"] - found["static"]
         yield row_of(case, case.projected().bytes, measured, note=found.get("error", ""))
+        if "optimizer" in found:
+            yield row_of(case, case.optimizing(), found["optimizer"], what=OPTIMIZER)
 
 
 def main(names: Sequence[str]) -> int:
     """Write the rows of the cases of these names, or of all; the exit code."""
-    cases = [case for case in (*CHOSEN, *drawn()) if not names or case.name in names]
+    cases = [case for case in (*CHOSEN, *OPTIMIZERS, *drawn()) if not names or case.name in names]
     return written(compared(cases, Ranks(), compare))
 
 

@@ -16,6 +16,7 @@ from tests.torchtitan.experiments import MOCK, plan_of
 from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE, NORMALIZED
 from tests.torchtitan.truth.comparing import shape_of
 from tests.torchtitan.truth.layouts import COPIES, CP, EP, PP, SCHEDULE, TP
+from tests.torchtitan.truth.places import place_of, stage_of
 from tests.truth import steps
 
 Params = Mapping[str, Value]
@@ -67,7 +68,12 @@ class Case:
     def projected(self) -> Peak:
         """What projection says of this rank."""
         shape = shape_of(self.plan())
-        return peak(shape, self.rank * len(shape.stages) // self.ranks)
+        return peak(shape, stage_of(shape, self.rank))
+
+    def optimizing(self) -> int:
+        """Bytes that projection says live on this rank while its optimizer works."""
+        shape = shape_of(self.plan())
+        return steps.optimizing(shape, stage_of(shape, self.rank), place_of(shape, self.rank))
 
 
 _MIXED: Params = {**MIXTURE, "moe_ffn_hidden_size": 256, "moe_aux_loss_coeff": 0.0, "num_experts": 8}
@@ -117,6 +123,9 @@ CHOSEN = (
     Case(name="latent attention with experts", params={**_LATENT, **_ONCE, "moe_layer_freq": "([0]*1+[1]*1)"}),
 )
 """With each option that is told apart, and without."""
+
+OPTIMIZERS = (Case(name="one tensor after the other", params={**_ONCE, "optimizer.implementation": "for-loop"}),)
+"""One in which the optimizer's step itself needs other memory than in those above."""
 
 SEED = 90210
 """Fixed before the first operator was told, and used for nothing else."""

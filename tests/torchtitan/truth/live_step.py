@@ -27,7 +27,7 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
 
     Returns:
         ``static``: bytes that live before the step; ``peak``: the most during its forward and backward passes, and
-        ``at`` which operation.
+        ``at`` which operation; ``optimizer``: the most that lives while its optimizer works.
 
     Raises:
         NotImplementedError: fused kernels are asked for, which tensors without values have no stand-ins for here.
@@ -64,8 +64,9 @@ def _steps(model: building.Built, live: ShardedLive) -> dict[str, Any]:
         for inputs, labels in batches:
             trainer.forward_backward_step(input_dict=inputs, labels=labels, global_valid_tokens=torch.tensor(64))
         found["peak"], found["at"] = live.peak, live.at
-        found["left"] = live.current
-        _optimize(optimizers)
+        live.restart()
+        _optimize(model, parts, optimizers)
+        found["optimizer"] = live.peak
     return found
 
 
@@ -112,8 +113,13 @@ def _batch(samples: int, length: int) -> tuple[dict[str, Any], Any]:
     return {"input": tokens, "positions": torch.arange(length).repeat(samples, 1)}, labels
 
 
-def _optimize(optimizers: Any) -> None:
-    for optimizer in optimizers.optimizers:
-        for group in optimizer.param_groups:
-            group["fused"] = group["foreach"] = False
-        optimizer.step()
+def _optimize(model: building.Built, parts: list[Any], optimizers: Any) -> None:
+    """As TorchTitan's trainer does it."""
+    library.clip_grad_norm_(
+        [parameter for part in parts for parameter in part.parameters()],
+        model.config.training.max_norm,
+        foreach=True,
+        pp_mesh=model.dims.get_optional_mesh("pp"),
+        ep_enabled=model.dims.ep_enabled,
+    )
+    optimizers.step()

@@ -24,8 +24,13 @@ class Buffer:
 
     elements: int = 0
     """Padding included."""
-    owned: int = 0
-    """Of the rank's share, those that are no padding."""
+    shares: tuple[tuple[Piece, int], ...] = ()
+    """Of each tensor, as they follow in the buffer, what is in the rank's share."""
+
+    @property
+    def owned(self) -> int:
+        """Of the rank's share, those that are no padding."""
+        return sum(share for _, share in self.shares)
 
 
 @frozen(kw_only=True)
@@ -35,6 +40,8 @@ class Piece:
     elements: int
     apart: bool = False
     """Nothing else is in its bucket."""
+    vector: bool = False
+    """Of one dimension: an optimizer works on these by themselves, for they do not decay."""
 
 
 @frozen(kw_only=True)
@@ -59,8 +66,8 @@ def divided(pieces: Sequence[Piece], sharing: Sharing) -> Buffer:
 
 def whole(pieces: Iterable[Piece]) -> Buffer:
     """A buffer that every rank works on, without padding."""
-    elements = sum(piece.elements for piece in pieces)
-    return Buffer(elements=elements, owned=elements)
+    shares = tuple((piece, piece.elements) for piece in pieces)
+    return Buffer(elements=sum(share for _, share in shares), shares=shares)
 
 
 def rounded(length: int, multiple: int) -> int:
@@ -78,7 +85,9 @@ class _Layout:
     _end: int = 0
     """Of what is in it."""
     _spans: list[Span] = field(factory=list)
-    _owned: int = 0
+    _pieces: list[Piece] = field(factory=list)
+    """Of the bucket."""
+    _shares: list[tuple[Piece, int]] = field(factory=list)
 
     def add(self, piece: Piece) -> None:
         if piece.apart and self._spans:
@@ -86,6 +95,7 @@ class _Layout:
         first = rounded(self._end, START)
         self._end = first + piece.elements
         self._spans.append((first, self._end))
+        self._pieces.append(piece)
         limit = self.sharing.limit
         if piece.apart or (limit is not None and self._end - self._start >= limit):
             self._close()
@@ -93,13 +103,15 @@ class _Layout:
     def ended(self) -> Buffer:
         if self._spans:
             self._close()
-        return Buffer(elements=self._end, owned=self._owned)
+        return Buffer(elements=self._end, shares=tuple(self._shares))
 
     def _close(self) -> None:
         sharing = self.sharing
         end = rounded(self._end, lcm(sharing.ranks, sharing.multiple))
         share = (end - self._start) // sharing.ranks
         first = self._start + sharing.index * share
-        self._owned += sum(max(0, min(first + share, right) - max(first, left)) for left, right in self._spans)
+        owned = (max(0, min(first + share, right) - max(first, left)) for left, right in self._spans)
+        self._shares += zip(self._pieces, owned, strict=True)
         self._start = self._end = end
         self._spans.clear()
+        self._pieces.clear()

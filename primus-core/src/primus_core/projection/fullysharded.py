@@ -7,8 +7,9 @@ is as long as the shard itself. While a block works, its weights are there whole
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
+from math import prod
 from operator import add
 
 from primus_core.projection.places import FIRST, Place, held, local, share, size_of
@@ -75,6 +76,15 @@ def static_of(shape: ModelShape, stage: int, place: Place = FIRST) -> Static:
     parameter, are left out."""
     parts = (_block(shape.blocks[run.block], shape, place).times(run.count) for run in held(shape, stage))
     return reduce(add, parts, Static())
+
+
+def shares(shape: ModelShape, stage: int, place: Place = FIRST) -> Iterator[tuple[int, ...]]:
+    """Elements of each shard that the rank's optimizer works on, chunk by chunk, vectors apart."""
+    for chunk in shape.stages[stage]:
+        runs = ((shape.blocks[run.block], run.count) for run in chunk)
+        own = [one for block, count in runs for one in block.parameters * count if not one.shared]
+        for vector in (False, True):
+            yield tuple(prod(shard_of(one, shape, place).own) for one in own if (len(one.shape) < 2) is vector)
 
 
 def gathering_of(parameters: Iterable[Parameter], shape: ModelShape, place: Place = FIRST) -> Gathering:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from primus_core.projection import iteration, parameters, states
+from primus_core.projection import iteration, optimizing, parameters, states
 from primus_core.projection.chunk import SHARDS
-from primus_core.projection.iteration import Peak
+from primus_core.projection.iteration import WORKSPACE, Peak
 from primus_core.projection.places import held
 from primus_core.projection.static import Static
 from primus_core.records import frozen
@@ -25,7 +25,7 @@ class Stage:
     """Elements of the weights on the rank, copies of other stages' among them."""
     static: Static
     peak: Peak
-    """While a step runs, beside what lives through it."""
+    """Of what comes and goes in a step, beside what lives through it."""
     bytes: int
     """The most at once."""
 
@@ -42,7 +42,7 @@ class Stage:
     @property
     def parts(self) -> Mapping[str, int]:
         """What `activations` is made of."""
-        return {name: size for name, size in self.peak.parts.items() if name != SHARDS} if self.activations else {}
+        return _going(self.peak.parts)
 
 
 @frozen(kw_only=True)
@@ -86,30 +86,36 @@ def _has_activations(block: Block) -> bool:
 
 
 def _stage(shape: ModelShape, number: int, elements: int) -> Stage:
-    static, peak = states.per_rank(shape, number), iteration.peak(shape, number)
-    gradients, going = _moment(shape, static, peak)
+    static = states.per_rank(shape, number)
+    gradients, peak = _moment(shape, number, static, iteration.peak(shape, number))
     return Stage(
         number=number,
         blocks=_blocks(shape, number),
         parameters=elements,
         static=static,
         peak=peak,
-        bytes=static.total - static.gradients + gradients + going,
+        bytes=static.total - static.gradients + gradients + sum(_going(peak.parts).values()),
         gradients=gradients,
     )
 
 
-def _moment(shape: ModelShape, static: Static, peak: Peak) -> tuple[int, int]:
-    """Bytes of the weights' gradients at the moment of the most, and of what comes and goes beside them.
+def _moment(shape: ModelShape, stage: int, static: Static, peak: Peak) -> tuple[int, Peak]:
+    """Bytes of the weights' gradients at the moment of the most, and what comes and goes then.
 
-    Fully sharded weights get their gradients in the step, where the peak counts them; after it, all are there.
+    Fully sharded weights get their gradients in the step, where the peak counts them; when the optimizer works, all are
+    there.
     """
-    if shape.sharding.scheme != "fully_sharded":
-        return static.gradients, peak.bytes
-    if peak.bytes <= static.gradients:
-        return static.gradients, 0
-    there = peak.parts.get(SHARDS, 0)
-    return there, peak.bytes - there
+    sharded = shape.sharding.scheme == "fully_sharded"
+    there = peak.parts.get(SHARDS, 0) if sharded else static.gradients
+    after = optimizing.peak(shape, stage, static, peak.parts.get(WORKSPACE, 0))
+    if there + sum(_going(peak.parts).values()) > static.gradients + after.bytes:
+        return there, peak
+    return static.gradients, after
+
+
+def _going(parts: Mapping[str, int]) -> dict[str, int]:
+    """Without the gradients of weights, which are told by themselves."""
+    return {name: size for name, size in parts.items() if name != SHARDS}
 
 
 def _blocks(shape: ModelShape, number: int) -> dict[str, int]:

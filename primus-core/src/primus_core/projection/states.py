@@ -38,6 +38,16 @@ def _chunk(chunk: tuple[Run, ...], shape: ModelShape, place: Place, *, bucketed:
     return reduce(add, parts, Static())
 
 
+def shares(shape: ModelShape, stage: int, place: Place = FIRST) -> Iterator[tuple[int, ...]]:
+    """Elements of each tensor that the rank's optimizer works on, buffer by buffer in their order, vectors apart."""
+    for index, chunk in enumerate(shape.stages[stage]):
+        for (_, experts), pieces in _pieces(chunk, shape, place).items():
+            bucketed = stage == index == 0
+            buffer = _laid_out(pieces, shape, place, experts=experts, bucketed=bucketed)
+            for vector in (False, True):
+                yield tuple(share for piece, share in buffer.shares if share and piece.vector is vector)
+
+
 def _pieces(chunk: tuple[Run, ...], shape: ModelShape, place: Place) -> Pieces:
     """The tensors of each buffer, in order."""
     every = [found for run in chunk for found in _of_block(run.block, shape, place) * run.count]
@@ -52,7 +62,7 @@ def _of_block(block: str, shape: ModelShape, place: Place) -> list[tuple[int, Ke
         (
             one.order,
             (one.dtype, one.expert and spread(shape)),
-            Piece(elements=prod(local(one, shape, place)), apart=one.apart),
+            Piece(elements=prod(local(one, shape, place)), apart=one.apart, vector=len(one.shape) < 2),
         )
         for one in shape.blocks[block].parameters
     ]

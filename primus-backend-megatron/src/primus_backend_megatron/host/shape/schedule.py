@@ -22,6 +22,7 @@ def schedule_of(case: Case) -> Schedule:
         boundary=boundary,
         forward_beside=tuple(size * boundary for size in _in_forward(len(stages), chunks)) if piped else (),
         backward_beside=tuple(size * boundary for size in _in_backward(case, len(stages), chunks)) if piped else (),
+        remains=tuple(size * boundary for size in _remaining(len(stages), chunks)) if piped else (),
         holds_gradient=True,
         round=group or None,
     )
@@ -37,6 +38,11 @@ def _in_forward(stages: int, chunks: int) -> list[int]:
     if chunks > 1:
         return [2] * stages
     return [2 * (stage > 0) + (stage < stages - 1) for stage in range(stages)]
+
+
+def _remaining(stages: int, chunks: int) -> list[int]:
+    """What a chunk received last, and its gradient: its layers name it until they are given another."""
+    return [2 * (chunks - (stage == 0)) for stage in range(stages)]
 
 
 def _in_backward(case: Case, stages: int, chunks: int) -> list[int]:

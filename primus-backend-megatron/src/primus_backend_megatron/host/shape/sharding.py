@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.shape.operators_work import is_fused
 from primus_backend_megatron.host.shape.parameters import dtype_of
 from primus_core.experiment import Value
 from primus_core.shape import DType, Group, Sharding
@@ -41,6 +43,8 @@ def sharding_of(case: Case) -> Sharding:
         main=_main(case),
         moments=tuple(_state(case, name) for name in _MOMENTS[: 2 if case.values["optimizer"] == "adam" else 1]),
         bucket=_bucket(case),
+        optimizer=_optimizer(case),
+        copies_gradients=_main(case) is not None and _gradient(case) != "fp32" and not _aware(case),
         multiple=_FAST if case.on("ddp_pad_buckets_for_high_nccl_busbw") else _PLAIN,
     )
 
@@ -64,6 +68,13 @@ def _main(case: Case) -> DType | None:
 
 def _state(case: Case, name: str) -> DType:
     return _DTYPES.get(case.values[name], "fp32") if _aware(case) else "fp32"
+
+
+def _optimizer(case: Case) -> Literal["fused", "foreach", "for-loop"]:
+    """Transformer Engine's; without it PyTorch's own, which works on all tensors at once on GPUs alone."""
+    if is_fused(case):
+        return "fused"
+    return "for-loop" if case.values["distributed_backend"] == "gloo" else "foreach"
 
 
 def _aware(case: Case) -> bool:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from primus_backend_torchtitan.host.case import PIPELINE, Case
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
+from primus_core.experiment import Value
 from primus_core.shape import DType, Sharding
+
+_OPTIMIZERS: Mapping[Value, Literal["fused", "foreach", "for-loop"]] = {
+    "fused": "fused",
+    "fused_opt_states_bf16": "fused",
+    "foreach": "foreach",
+    "for-loop": "for-loop",
+}
 
 
 def sharding_of(case: Case) -> Sharding:
@@ -17,6 +28,7 @@ def sharding_of(case: Case) -> Sharding:
         gradient=DTYPES[case.values["training.mixed_precision_reduce"]],
         main=kept,
         moments=(moment, moment),
+        optimizer=_OPTIMIZERS[case.values["optimizer.implementation"]],
         reshard_after_forward=_reshards(case),
     )
 
