@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from primus_preflight.model import Gathered, Measurement, Node, Probe
-from primus_preflight.performance.schedule import transfer_rounds
+from primus_preflight.performance.schedule import sampled_rounds, transfer_rounds
 
 SIZES = (1 << 20, 1 << 24, 1 << 28)
 REPETITIONS = 5
@@ -110,17 +110,13 @@ def _transfers(
 
 
 def _groups(here: Sequence[int], slow: Slow, noise: float, dice: random.Random) -> Iterator[Measurement]:
-    """The full group, and its halves down to pairs where one is slow."""
-    waiting = [tuple(here)]
-    while waiting:
-        group = waiting.pop()
+    """The full group in all sizes, and some pairs in the largest."""
+    pairs = [pair for pairs in sampled_rounds(here, 3) for pair in pairs] if len(here) > 2 else []
+    for group, sizes in [(tuple(here), SIZES), *((pair, SIZES[-1:]) for pair in pairs)]:
         part = min((slow[node] for node in group if node in slow), default=1.0)
-        for size in SIZES:
-            yield _shared(
-                "inter-allreduce", group, 8 * len(group), size, _drawn(_PEAK[size] * part * 7, noise, dice), 0
-            )
-        if len(group) > 2 and (part < 1 or len(group) == len(here)):
-            waiting += [group[: len(group) // 2], group[len(group) // 2 :]]
+        for size in sizes if len(here) > 1 else ():
+            values = _drawn(_PEAK[size] * part * 7, noise, dice)
+            yield _shared("inter-allreduce", group, 8 * len(group), size, values, 0)
 
 
 def _shared(

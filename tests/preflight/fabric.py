@@ -24,6 +24,7 @@ class Fabric:
         poison: nodes that give wrong values, so that all others get them.
         stuck: nodes whose workers never come to a group.
         dies: nodes that are lost in the round of this number.
+        busy: nodes that take twice as long for everything until the round of this number is over.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Fabric:
         poison: set[int] | None = None,
         stuck: set[int] | None = None,
         dies: Mapping[int, int] | None = None,
+        busy: Mapping[int, int] | None = None,
     ) -> None:
         self.hellos: dict[int, Mapping[str, Any]] = {
             node: {"address": f"10.0.0.{node}", "door": 1, "machine": str(node), "devices": 1} for node in range(nodes)
@@ -44,7 +46,7 @@ class Fabric:
         self.rounds = 0
         self._slow, self._slow_links = slow or {}, slow_links or {}
         self._wrong, self._poison, self._stuck = wrong or set(), poison or set(), stuck or set()
-        self._dies = dies or {}
+        self._dies, self._busy = dies or {}, busy or {}
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -84,7 +86,8 @@ class Fabric:
         amount = 1e12 if alone else bus_bytes(request["work"], request["size"], len(group))
         speed = _FLOPS if alone else SPEED * self._share(group, request)
         bad = node in self._wrong or (not alone and not self._poison.isdisjoint(group))
-        times = [amount / speed] * request["iterations"]
+        busy = any(self.rounds <= self._busy.get(member, 0) for member in group)
+        times = [amount / speed * (1 + busy)] * request["iterations"]
         return {"status": "ok", "seconds": times, "amount": amount, "wrong": "1 instead of 2" if bad else ""}
 
     def _share(self, group: list[int], request: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""What `--quick` measures is enough to name slow nodes, wherever they are: the verdict on meetings of computed nodes."""
+"""What `--quick` measures is enough to name slow nodes, wherever they are: verdicts on meetings of computed nodes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.preflight.fabric import Fabric
 from tests.preflight.test_judging import few, verdicts
 
 
-def judged(nodes: int, slow: Mapping[int, float]) -> tuple[Report, int]:
+def judged(nodes: int, slow: Mapping[int, float], busy: Mapping[int, int] | None = None) -> tuple[Report, int]:
     """The verdict on a meeting of nodes of which some have slow links, and how many rounds of tests it took."""
-    fabric, written = Fabric(nodes, slow=slow), list[Sequence[Measurement]]()
+    fabric, written = Fabric(nodes, slow=slow, busy=busy), list[Sequence[Measurement]]()
     coordinate(
         fabric,
         0,
@@ -59,3 +59,10 @@ def test_many_of_thousands_are_named_in_a_few_rounds() -> None:
     report, rounds = judged(1024, dict.fromkeys(bad, 0.6))
     assert verdicts(report) == dict.fromkeys(sorted(bad), "failure")
     assert rounds < 12
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_a_moment_of_load_accuses_nobody(rounds: int) -> None:
+    """A node that has other work at first is measured again when it may be done; one that always has is named."""
+    assert judged(6, {}, busy={2: rounds})[0].faults == ()
+    assert verdicts(judged(6, {}, busy={2: 1000})[0]) == {2: "failure"}

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from primus_preflight.meeting.book import Book, Nodes
 from primus_preflight.meeting.grouprun import GroupRun
+from primus_preflight.meeting.slow import TRIES, Slow, bar_of, good_nodes, slow_groups
 from primus_preflight.model import Measurement
 from primus_preflight.performance.options import Options
 from primus_preflight.performance.schedule import (
     Group,
     Round,
-    apart,
     group_rounds,
     sampled_rounds,
     transfer_rounds,
@@ -24,12 +24,6 @@ from primus_preflight.performance.tokens import OWN_SIZE, Trial
 
 _PARTNERS = 3
 """So many others each node is paired with where a group may have slow nodes: most who are well meet one who is, too."""
-_BEST = 0.9
-"""The best is what a tenth of the figures reaches: the very best may be luck."""
-_GOOD = 0.9
-"""What comes so near the best is not tried again."""
-_TRIES = 3
-"""So often what is slow is tried again, unless it has become good."""
 _LEAST_SECONDS = 1.0
 """Limit of the last round before the meeting's time is over."""
 
@@ -50,6 +44,7 @@ class Running:
         """Of each worker of each node, where a group that it leads meets; 0 for one that starts."""
         self._excluded: set[int] = set()
         """Nodes that were named in the present test: it goes on without them."""
+        self._slow: list[Slow] = []
         self._round = 0
         self._end = time.monotonic() + options.meeting_seconds
 
@@ -61,6 +56,8 @@ class Running:
                 self._run(test, size)
             if self._seconds == 0:
                 self._tell_unfinished(test)
+        for _ in range(TRIES):
+            self._slow = [self._again(one) for one in self._slow]
 
     @property
     def _seconds(self) -> float:
@@ -101,16 +98,18 @@ class Running:
                 self._book.add(*(_broken(node, worker["device"], worker["error"]) for worker in broken))
 
     def _alone(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
-        """Who is slow is tried again, in the same turns: something else may have run there for a moment."""
         runs = [run for groups in rounds for run in self._turn(test, size, groups)]
-        bar = _bar(runs)
-        slow = {run.group for run in runs if 0 < run.figure <= bar}
-        for _ in range(_TRIES):
-            left = [tuple(group for group in groups if group in slow) for groups in rounds]
-            slow -= {run.group for groups in left for run in self._turn(test, size, groups) if run.figure > bar}
+        bar = bar_of(runs)
+        self._slow.append(Slow(test=test, size=size, bar=bar, rounds=rounds).only(slow_groups(runs, bar)))
+
+    def _again(self, slow: Slow) -> Slow:
+        """Try once more what is slow; returns what is slow still."""
+        book = self._turn if slow.test.scope in ("device", "node") else self._transfers
+        runs = [run for groups in slow.rounds for run in book(slow.test, slow.size, groups)]
+        return slow.only(slow_groups(runs, slow.bar))
 
     def _turn(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
-        runs = self._perform(test, size, groups) if groups else []
+        runs = self._perform(test, size, groups)
         for run in runs:
             self._book.add(*(run.of_devices() if test.scope == "device" else [run.measurement()]))
         return runs
@@ -168,19 +167,17 @@ class Running:
         return split(run.group, tried), runs
 
     def _in_pairs(self, test: Trial, size: int, rounds: Sequence[Round]) -> None:
-        """Then who is in no good pair has a try with others that are in one, of transfers in both directions; and what
-        is slow between two that are in good pairs has others before it accuses their link."""
+        """Then who is in no good pair has a try with others that are in one, of transfers in both directions. What is
+        slow between two that are in good pairs is their link, unless it is good later."""
         runs = [run for groups in rounds for run in self._transfers(test, size, groups)]
-        bar = _bar(runs)
-        good = _above(runs, bar)
+        bar = bar_of(runs)
+        good = good_nodes(runs, bar)
         for groups in with_partners(sorted({node for run in runs for node in run.group} - good), good):
-            good |= _above(self._transfers(test, size, groups), bar)
+            good |= good_nodes(self._transfers(test, size, groups), bar)
             if test.scope == "pair":
                 self._transfers(test, size, tuple((second, first) for first, second in groups))
-        slow = {run.group for run in runs if 0 < run.figure <= bar and good.issuperset(run.group)}
-        for _ in range(_TRIES):
-            again = [run for groups in apart(sorted(slow)) for run in self._transfers(test, size, groups)]
-            slow -= {run.group for run in again if run.figure > bar}
+        links = [group for group in slow_groups(runs, bar) if good.issuperset(group)]
+        self._slow.append(Slow(test=test, size=size, bar=bar, rounds=rounds).only(links))
 
     def _transfers(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
         """One that failed because a node was lost is no measurement of the other."""
@@ -265,13 +262,3 @@ def _renewed(ports: Sequence[int], told: Sequence[int]) -> list[int]:
 
 def _broken(node: int, device: int | None, error: str) -> Measurement:
     return Measurement(test="workers", nodes=(node,), device=device, status="error", error=error)
-
-
-def _bar(runs: Sequence[GroupRun]) -> float:
-    """What is not above it is doubtful."""
-    figures = sorted(run.figure for run in runs if run.figure)
-    return figures[int(_BEST * (len(figures) - 1))] * _GOOD if figures else 0.0
-
-
-def _above(runs: Iterable[GroupRun], bar: float) -> set[int]:
-    return {node for run in runs if run.figure > bar for node in run.group}

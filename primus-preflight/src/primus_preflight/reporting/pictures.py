@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator, Mapping, Sequence
 
 from primus_core.quantities import memory_size
@@ -140,7 +139,8 @@ def _labels(hosts: Sequence[str]) -> tuple[str, ...]:
     """Names without the domain that all share; of those that are too long still, what tells them apart."""
     domains = {host.partition(".")[2] for host in hosts}
     names = [host.partition(".")[0] for host in hosts] if len(domains) == 1 else list(hosts)
-    start = len(os.path.commonprefix(names)) if len(names) > 1 else 0
+    first, last = min(names, default=""), max(names, default="")
+    start = next((place for place, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1), 0)
     return tuple(name if len(name) <= _LONGEST_NAME else _short(name, max(0, start - _KEPT)) for name in names)
 
 
