@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
+from primus_core import linux
+from primus_preflight import gathering
+from primus_preflight.judging import Limits, Report, judge
 from tests.cluster.conftest import MakeHosts
-from tests.cluster.meeting import Meeting, figures
+from tests.cluster.meeting import Meeting, accused, figures
 
 pytestmark = pytest.mark.cluster
 
@@ -34,3 +40,62 @@ def test_a_network_of_ipv6_alone(make_hosts: MakeHosts, tmp_path: Path) -> None:
     meeting = Meeting(hosts, tmp_path / "run", [])
     meeting.nodes()
     assert set(figures(meeting.measurements(), "reach")) == set(permutations(range(3), 2))
+
+
+def judged(folder: Path) -> Report:
+    report = judge(gathering.read([folder]), Limits())
+    print(*report.faults, sep="\n")
+    return report
+
+
+@pytest.mark.parametrize("loss", ["crash", "cut"])
+def test_a_node_0_that_is_lost_is_named_and_the_rest_meets_again(
+    make_hosts: MakeHosts, tmp_path: Path, loss: str
+) -> None:
+    """It held the meeting: node 1 holds the next one, in which all others are measured and pass."""
+    hosts = make_hosts(3)
+    meeting = Meeting(hosts, tmp_path / "run", ["gemm", "inter-allreduce"], iterations=20, seconds=15)
+    meeting.wait_for(lambda one: one.test == "inter-allreduce")
+    getattr(hosts, loss)("node1")
+    began = time.monotonic()
+    lost = meeting.agents.pop(0)
+    said = meeting.nodes()
+    assert time.monotonic() - began < 120
+    assert {node.probes[-1].facts["coordinator"] for node in said.values()} == {1}
+    lost.kill()
+    lost.communicate()
+    found = gathering.read([tmp_path / "run"]).measurements
+    assert accused(found) == {("meeting", 0, "timeout")}
+    assert (1, 2) in figures(found, "inter-allreduce")
+    verdicts = {node.node: node.verdict for node in judged(tmp_path / "run").nodes}
+    assert verdicts == {0: "failure", 1: "pass", 2: "pass"}
+
+
+def test_a_coordinator_that_dies_costs_its_node_a_warning(make_hosts: MakeHosts, tmp_path: Path) -> None:
+    """The process that holds the meeting is killed, and the rest of its node is well: all meet again, and pass."""
+    hosts = make_hosts(3)
+    meeting = Meeting(hosts, tmp_path / "run", ["inter-allreduce"], iterations=20, seconds=15)
+    meeting.wait_for(lambda one: one.test == "inter-allreduce")
+    os.kill(coordinator(tmp_path / "run"), signal.SIGKILL)
+    said = meeting.nodes()
+    assert {node.probes[-1].facts["coordinator"] for node in said.values()} == {1}
+    found = gathering.read([tmp_path / "run"]).measurements
+    assert accused(found) == set()
+    assert (0, 1, 2) in figures(found, "inter-allreduce")
+    verdicts = {node.node: node.verdict for node in judged(tmp_path / "run").nodes}
+    assert verdicts == {0: "warning", 1: "pass", 2: "pass"}
+
+
+def coordinator(folder: Path) -> int:
+    """The child of node 0's agent that is no worker, which lead groups of their own."""
+    agents = {one.pid: one for one in linux.processes() if _is_agent(one.pid, folder)}
+    (found,) = (one.pid for one in agents.values() if one.parent in agents and one.group != one.pid)
+    return found
+
+
+def _is_agent(pid: int, folder: Path) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:  # it has ended
+        return False
+    return "nsenter" not in words[0] and str(folder) in words

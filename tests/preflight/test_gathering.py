@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def left(folder: Path, number: int, *, done: bool, host: str = "", ended: float 
 
 def enough_after(seconds: float, folder: Path, *, meets: bool) -> bool:
     clock = Clock()
-    waiting = Waiting(folder, limit=600, meets=meets, quiet=30, clock=clock)
+    waiting = Waiting(folder, limit=600, meets=meets, quiet=30, stall=200, clock=clock)
+    waiting.begin()
     assert not waiting.enough()
     clock.now += seconds
     return waiting.enough()
@@ -44,7 +46,8 @@ def enough_after(seconds: float, folder: Path, *, meets: bool) -> bool:
         ((), (0, 1), False, 601, True),
         ((0,), (), False, 29, False),
         ((0,), (), False, 31, True),
-        ((1,), (0,), True, 31, False),
+        ((1,), (0,), True, 199, False),
+        ((1,), (0,), True, 201, True),
         ((1,), (0,), False, 31, True),
         ((0,), (1,), True, 31, True),
         ((1, 2), (), True, 31, True),
@@ -63,8 +66,10 @@ def test_files_of_single_nodes_are_judged(tmp_path: Path, capsys: pytest.Capture
     """Nodes whose files are not given do not count as missing; one that others accuse is in every format all the
     same, by its number."""
     left(tmp_path, 3, done=True)
-    accused = (Measurement(test="meeting", nodes=(2, 0), status="timeout", error="it is silent"),)
-    accused += (Measurement(test="meeting", nodes=(7,), status="timeout", error="it never came"),)
+    accused = (
+        Measurement(test="meeting", nodes=(2, 0), status="timeout", error="it is silent"),
+        Measurement(test="meeting", nodes=(7,), status="timeout", error="it never came"),
+    )
     write_node(tmp_path, Node(node=2, host="node2", ended=1.0, complete=True, measurements=accused))
     given = [str(tmp_path / f"node-{number}.json") for number in (2, 3)]
     assert main(["preflight", "report", *given, "--output", str(tmp_path / "report")]) == 3
@@ -77,13 +82,53 @@ def test_files_of_single_nodes_are_judged(tmp_path: Path, capsys: pytest.Capture
     assert main(["preflight", "report", given[1], "--output", str(tmp_path / "well")]) == 0
 
 
+def test_time_runs_from_the_moment_when_the_nodes_are_given(tmp_path: Path) -> None:
+    """Waiting in a queue is not the nodes' fault."""
+    clock = Clock()
+    waiting = Waiting(tmp_path, limit=10, meets=False, clock=clock)
+    clock.now += 100_000
+    assert not waiting.enough()
+    waiting.begin()
+    clock.now += 11
+    assert waiting.enough()
+
+
+def test_what_is_measured_is_a_sign_of_life(tmp_path: Path) -> None:
+    """One node has gone its own way; the others measure, and are waited for as long as they tell something."""
+    left(tmp_path, 1, done=True)
+    left(tmp_path, 0, done=False)
+    clock = Clock()
+    waiting = Waiting(tmp_path, limit=6000, meets=True, stall=200, clock=clock)
+    waiting.begin()
+    for number in range(10):
+        write_atomic(tmp_path / "measurements.json", "")
+        os.utime(tmp_path / "measurements.json", (number, number))
+        assert not waiting.enough()
+        clock.now += 150
+    clock.now += 51
+    assert waiting.enough()
+
+
 def test_the_meeting_that_most_nodes_came_to_counts(tmp_path: Path) -> None:
     """A node that is cut off holds one alone and misses all others there; that accuses nobody."""
     for number in range(3):
         left(tmp_path, number, done=True)
-    lost = {0: (2,), 2: (0, 1)}
-    for coordinator, missed in lost.items():
-        said = tuple(Measurement(test="meeting", nodes=(node,), status="timeout") for node in missed)
-        name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
-        write_atomic(tmp_path / name, to_json(Measured(run_id="r", coordinator=coordinator, measurements=said)))
+    met(tmp_path, 0, (2,))
+    met(tmp_path, 2, (0, 1))
     assert [one.nodes for one in read([tmp_path]).measurements] == [(2,)]
+
+
+def test_a_meeting_that_broke_off_does_not_count(tmp_path: Path) -> None:
+    """Its nodes have met again without the one that was lost."""
+    for number in range(3):
+        left(tmp_path, number, done=number > 0)
+    met(tmp_path, 0, (), complete=False)
+    met(tmp_path, 1, (0,))
+    assert [one.nodes for one in read([tmp_path]).measurements] == [(0,)]
+
+
+def met(folder: Path, coordinator: int, missed: tuple[int, ...], *, complete: bool = True) -> None:
+    said = tuple(Measurement(test="meeting", nodes=(node,), status="timeout") for node in missed)
+    name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
+    measured = Measured(run_id="r", coordinator=coordinator, measurements=said, complete=complete)
+    write_atomic(folder / name, to_json(measured))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
@@ -30,9 +31,10 @@ class Waiting:
     """Looks at a preflight's folder, and tells when to wait no longer.
 
     Args:
-        limit: seconds in all.
+        limit: seconds in all, from `begin`.
         meets: the nodes have something to do with each other: the first one says all when all have.
         quiet: see `QUIET_SECONDS`.
+        stall: the same where the first one may be the one that is lost: longer than any round that nodes measure in.
     """
 
     def __init__(
@@ -42,15 +44,21 @@ class Waiting:
         limit: float,
         meets: bool,
         quiet: float = QUIET_SECONDS,
+        stall: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._folder, self._meets, self._quiet, self._clock = folder, meets, quiet, clock
-        self._end = clock() + limit
+        self._folder, self._meets, self._clock = folder, meets, clock
+        self._limit, self._quiet, self._stall = limit, quiet, stall
+        self._end = math.inf
         self._looked = 0.0
-        self._seen: tuple[int, int] = (0, 0)
+        self._seen: tuple[int, int, float] = (0, 0, 0.0)
         self._changed = clock()
         self.over = False
         """It was enough, whether or not all nodes have said all."""
+
+    def begin(self) -> None:
+        """The nodes are there, which a scheduler may give them hours after they were asked for: their time runs."""
+        self._end = self._clock() + self._limit
 
     def for_all(self, nodes: int) -> None:
         """Wait until so many nodes have said all, or it is enough."""
@@ -67,12 +75,21 @@ class Waiting:
 
     def _is_quiet(self, now: float) -> bool:
         done = {path.stem for path in self._folder.glob(DONE)}
-        seen = sum(1 for _ in self._folder.glob(NODE)), len(done)
+        begun, measured = (
+            sum(1 for _ in self._folder.glob(NODE)),
+            max(map(_changed, self._folder.glob(MEASUREMENTS)), default=0.0),
+        )
+        seen = begun, len(done), measured
         if seen != self._seen:
             self._seen, self._changed = seen, now
         if not done or now - self._changed < self._quiet:
             return False
-        return not self._meets or "node-0" in done or seen[0] == seen[1]
+        over = not self._meets or "node-0" in done or begun == len(done)
+        return over or now - self._changed >= self._stall
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def read(paths: Iterable[Path]) -> Gathered:
@@ -106,9 +123,10 @@ def _read_folder(files: list[Path]) -> Gathered:
 
 
 def _largest(measured: Iterable[Measured]) -> Iterable[Measured]:
-    """Of each run the meeting to which most nodes came: one that is cut off holds its own, and misses all others."""
+    """Of each run the meeting that came to its end, and to which most nodes came: one that is cut off holds its own,
+    and misses all others."""
     best: dict[str, Measured] = {}
-    for one in sorted(measured, key=lambda one: (_missed(one), one.coordinator)):
+    for one in sorted(measured, key=lambda one: (not one.complete, _missed(one), one.coordinator)):
         best.setdefault(one.run_id, one)
     return best.values()
 

@@ -30,6 +30,8 @@ class Measured:
     coordinator: int = 0
     """The node that held it."""
     measurements: tuple[Measurement, ...]
+    complete: bool = False
+    """The meeting came to its end; in one that did not, its nodes met again without the node that held it."""
     schema: int = GATHERED_SCHEMA
 
 
@@ -61,13 +63,16 @@ def write_node(folder: Path, node: Node) -> None:
         path.with_suffix(".done").touch()
 
 
-def write_measurements(plan: RunPlan, measurements: Sequence[Measurement], coordinator: int = 0) -> None:
+def write_measurements(
+    plan: RunPlan, measurements: Sequence[Measurement], coordinator: int = 0, *, complete: bool
+) -> None:
     """Write what groups of nodes have measured so far.
 
     Args:
         coordinator: the node that held the meeting; there may be two of them where a network is in parts.
+        complete: these are all.
     """
     said = redacted_measurements(measurements, own_redactor())
-    measured = Measured(run_id=plan.run_id, coordinator=coordinator, measurements=said)
+    measured = Measured(run_id=plan.run_id, coordinator=coordinator, measurements=said, complete=complete)
     name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
     write_atomic(folder_of(plan) / name, to_json(measured))

@@ -17,7 +17,7 @@ from primus_core.errors import ExitCode
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_preflight.agent.files import folder_of, write_asked
-from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser
+from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser, stall_of
 from primus_preflight.cli.outcome import Criteria, conclude
 from primus_preflight.cli.planning import prepare
 from primus_preflight.cli.starting import started
@@ -59,7 +59,9 @@ def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[
             write_plan(prepared)
             write_asked(plan, _asked(plan, args))
         meets = bool(arguments["tests"]) or (plan.target.nodes > 1 and "network" in _list(arguments["groups"]))
-        waiting = Waiting(folder_of(plan), limit=limit_of(args, plan.target), meets=meets)
+        waiting = Waiting(
+            folder_of(plan), limit=limit_of(args, plan.target), meets=meets, stall=stall_of(args, plan.target)
+        )
         ended = started(prepared, console, waiting, silent=args.silent)
         if ended.code is not None:
             return ended.code

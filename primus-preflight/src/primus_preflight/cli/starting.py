@@ -15,12 +15,15 @@ from primus_core.nodes.place import Place
 from primus_core.outcome import Problem, RankReport
 from primus_core.records import frozen
 from primus_preflight.agent.alone import run_agent
+from primus_preflight.agent.files import folder_of
 from primus_preflight.gathering import Waiting
 
 if TYPE_CHECKING:
     from primus_core.submit.consoles import Shows  # what starts processes is imported where some are started
 
 _HERE = ("direct", "single")
+_QUEUE = "slurm"
+"""The launcher whose nodes come later than it is started; it tells when."""
 _SIGNALLED = 128
 Outcome = TypeVar("Outcome")
 
@@ -58,7 +61,7 @@ def _handed_over(prepared: Prepared, *, silent: bool) -> Ended:
     from primus_core.cli.submitting import hand_over_plan  # here: most preflights are waited for
 
     code = hand_over_plan(prepared, silent=silent)
-    say(topic_line("judge", f"primus preflight report {prepared.plan.run_dir}, when the job has ended"))
+    say(topic_line("report", f"{folder_of(prepared.plan)}/report.md, when the job has ended"))
     return Ended(code=code)
 
 
@@ -67,6 +70,7 @@ def _here(prepared: Prepared, place: Place | None, waiting: Waiting) -> Ended:
     plan = prepared.plan
     env = {**prepared.env, **plan.job.env, **_meeting_point(place)}
     number = place.rank if place else 0
+    waiting.begin()
     failure = run_agent(plan, number, env, lambda topic, text: _tell(topic, text), waiting.enough)
     said = (f"node {number} ({socket.gethostname()}): {failure}",) if failure else ()
     if place is None:
@@ -90,7 +94,9 @@ def _tell(topic: str, text: str) -> None:
 def _elsewhere(prepared: Prepared, console: Shows | None, waiting: Waiting) -> Ended:
     from primus_core.submit import submit  # here: one host needs no launcher
 
-    hearing = Hearing(console or _console(prepared))
+    hearing = Hearing(console or _console(prepared), waiting.begin)
+    if prepared.plan.launcher != _QUEUE:
+        waiting.begin()
     report = submit(prepared.submission, prepared.plan, env=prepared.env, console=hearing, peers=_Apart(waiting.enough))
     return Ended(
         hosts=hearing.hosts,
@@ -136,10 +142,14 @@ class _Apart:
 
 
 class Hearing:
-    """A console that also hears which nodes a scheduler has given."""
+    """A console that also hears which nodes a scheduler has given.
 
-    def __init__(self, console: Shows) -> None:
-        self._console = console
+    Args:
+        given: is told when it has.
+    """
+
+    def __init__(self, console: Shows, given: Callable[[], None]) -> None:
+        self._console, self._given = console, given
         self.hosts: tuple[str, ...] = ()
         self.line: Callable[[str], None] = console.line
         self.tick: Callable[[], None] = console.tick
@@ -148,5 +158,6 @@ class Hearing:
     def event(self, event: Event) -> None:
         if event.get("kind") == "nodes":
             self.hosts = tuple(map(str, event["hosts"]))
+            self._given()
         else:
             self._console.event(event)

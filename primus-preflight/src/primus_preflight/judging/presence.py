@@ -10,7 +10,7 @@ from primus_preflight.judging.blame import blame_pairs
 from primus_preflight.judging.limits import Limits
 from primus_preflight.judging.middle import median
 from primus_preflight.judging.names import Names
-from primus_preflight.judging.report import Fault
+from primus_preflight.judging.report import Fault, Verdict
 from primus_preflight.model import Gathered, Measurement, Node
 
 _REACH_REMEDY = "Look at its interface, route and firewall, and at NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME."
@@ -65,11 +65,15 @@ def lost(measurements: Sequence[Measurement], gathered: Gathered) -> Iterator[Fa
     """
     meetings = [one for one in measurements if one.test == "meeting" and one.status != "ok"]
     missed = Counter(one.nodes[1] for one in meetings if len(one.nodes) == 2)
+    broken = {one.nodes[1]: one.error for one in meetings if len(one.nodes) == 2 and one.status == "error"}
     others = max(1, len(gathered.nodes) - 1)
     alone = {node for node, count in missed.items() if count > 1 and count > others / 2}
     worked = {node for one in measurements if one.status == "ok" and one.test != "meeting" for node in one.nodes}
     named = {one.nodes[0]: one for one in meetings if len(one.nodes) == 1 and not (alone and one.nodes[0] in worked)}
     for node in sorted(alone | set(named)):
+        if node in broken:
+            yield _broke(node, broken[node], well=node in worked and node not in named)
+            continue
         error = named[node].error if node in named else f"{missed[node]} of {others} other nodes could not reach it"
         what = "could not be reached by the other nodes"
         yield Fault(
@@ -78,6 +82,18 @@ def lost(measurements: Sequence[Measurement], gathered: Gathered) -> Iterator[Fa
     for one in meetings:
         if len(one.nodes) == 2 and not {*alone, *named} & {*one.nodes}:
             yield _cannot(one.nodes[0], one.error)
+
+
+def _broke(node: int, error: str, *, well: bool) -> Fault:
+    """A node that was lost while it held the meeting.
+
+    Args:
+        well: it took part in the next one.
+    """
+    remedy = "Look at what ended it or cut it off: the agent's log, the kernel's (dmesg), its network."
+    what = "held the meeting of the nodes and was lost; they met again"
+    level: Verdict = "warning" if well else "failure"
+    return Fault(kind="unreachable", level=level, what=what, nodes=(node,), evidence=(error,), remedy=remedy)
 
 
 def unreached(measurements: Sequence[Measurement], names: Names) -> Iterator[Fault]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 
 from attrs import evolve
 
@@ -19,15 +20,17 @@ from primus_preflight.meeting.crew import Worker
 from primus_preflight.meeting.holding import Holding
 from primus_preflight.meeting.joining import join, own_machine
 from primus_preflight.meeting.member import Member
-from primus_preflight.meeting.wire import GoneError, Message, Wire
-from primus_preflight.model import Measurement, Node, Probe
+from primus_preflight.meeting.wire import LOST_SECONDS, GoneError, Message, Wire
+from primus_preflight.model import Measurement, MeasurementStatus, Node, Probe
 from primus_preflight.performance.options import Options
 from primus_preflight.performance.tokens import Trial
 
 Joined = tuple[Wire, list[Message]]
 _LOOPBACK = "127.0.0.1"
 STAND_INS = 3
-"""So many nodes after node 0 may hold the meeting in its place."""
+"""So many nodes after node 0 may hold the meeting in its place: where it does not come, and where it is lost."""
+AGAIN_SECONDS = 2 * LOST_SECONDS
+"""How long nodes wait for each other that have lost who held the meeting: all notice that in half of it."""
 
 
 class Attending:
@@ -86,30 +89,33 @@ class Attending:
         """
         with ExitStack() as stack:
             door = stack.enter_context(self._listen(0))
-            host, (wire, said) = self._come(stack, self._hello(door))
-            stack.callback(wire.close)
-            try:
-                Member(wire, door, self._workers).serve(said)
-            except GoneError as gone:
-                self._miss(host, str(gone))
-                raise GoneError(f"the coordinator, node {host}, was lost: {gone}") from None
-        return host
+            first, seconds = 0, self._options.join_seconds
+            while True:
+                host, (wire, said) = self._come(stack, self._hello(door), first, seconds)
+                with closing(wire):
+                    try:
+                        Member(wire, door, self._workers).serve(said)
+                    except GoneError as gone:
+                        self._miss(host, f"lost in the middle: {gone}", "error")
+                    else:
+                        return host
+                for worker in self._workers:  # they may wait for each other in a test that nobody asks for any more
+                    worker.restart()
+                first, seconds = host + 1, min(AGAIN_SECONDS, self._options.join_seconds)
 
-    def _come(self, stack: ExitStack, hello: dict[str, object]) -> tuple[int, Joined]:
-        """Try node 0, then the next ones, up to this node, which then holds the meeting itself."""
-        seconds = self._options.join_seconds
-        for host in range(min(self._node.node, STAND_INS) + 1):
+    def _come(self, stack: ExitStack, hello: dict[str, object], first: int, seconds: float) -> tuple[int, Joined]:
+        """Try a node, then the next ones; this node, when it is its turn, holds the meeting itself."""
+        for host in range(first, min(STAND_INS + 1, self._nodes)):
             if host == self._node.node:
-                return host, self._hold(stack, hello)
+                return host, self._hold(stack, hello, seconds)
             if address := self._address(host):
                 try:
-                    return host, join(address, self._port, hello, seconds)
+                    return host, join(address, self._port, hello, seconds if host == first else seconds / 2)
                 except GoneError as gone:
-                    self._miss(host, str(gone))
-                    seconds = self._options.join_seconds / 2  # by now it would have come
+                    self._miss(host, str(gone), "timeout")
         raise GoneError("no coordinator can be reached: " + "; ".join(one.error for one in self._unreached))
 
-    def _hold(self, stack: ExitStack, hello: dict[str, object]) -> Joined:
+    def _hold(self, stack: ExitStack, hello: dict[str, object], seconds: float) -> Joined:
         try:
             listener = self._listen(self._port)
         except OSError as error:
@@ -120,9 +126,10 @@ class Attending:
             self._plan.run_id,
             host=self._node.node,
             expected=self._nodes,
+            seconds=seconds,
             tests=self._tests,
             options=self._options,
-            write=lambda measurements: write_measurements(self._plan, measurements, self._node.node),
+            write=partial(write_measurements, self._plan, coordinator=self._node.node),
         )
         stack.callback(holding.end)
         return join(_LOOPBACK, port, hello, self._options.join_seconds)
@@ -164,6 +171,6 @@ class Attending:
             return ""
         return next(iter(said.addresses), said.host)
 
-    def _miss(self, host: int, how: str) -> None:
+    def _miss(self, host: int, how: str, status: MeasurementStatus) -> None:
         pair = (self._node.node, host)
-        self._unreached.append(Measurement(test="meeting", nodes=pair, status="timeout", error=how))
+        self._unreached.append(Measurement(test="meeting", nodes=pair, status=status, error=how))

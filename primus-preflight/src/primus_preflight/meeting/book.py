@@ -49,9 +49,13 @@ class Book:
         if measurements and time.monotonic() >= self._next:
             self.keep()
 
+    @property
+    def measurements(self) -> Sequence[Measurement]:
+        return tuple(self._measurements)
+
     def keep(self) -> None:
         """Write now."""
         began = time.monotonic()
-        self._write(tuple(self._measurements))
+        self._write(self.measurements)
         ended = time.monotonic()
         self._next = ended + max(_LEAST_SECONDS, _SHARE * (ended - began))

@@ -16,10 +16,10 @@ REACH_SECONDS = 5.0
 CLOCK_SECONDS = 5.0
 
 
-def tell_absent(expected: int, nodes: Nodes, book: Book, seconds: float) -> None:
+def tell_absent(expected: int, nodes: Nodes, book: Book) -> None:
     """Name those that have not come."""
     absent = sorted(set(range(expected)) - set(nodes.present) - set(nodes.lost))
-    error = f"did not come to the meeting within {seconds:g} s"
+    error = "did not come to the meeting while the others waited for it"
     book.add(*(Measurement(test="meeting", nodes=(node,), status="timeout", error=error) for node in absent))
 
 
@@ -77,7 +77,7 @@ def coordinate(nodes: Nodes, host: int, expected: int, tests: Sequence[Trial], o
         host: the node on which this runs.
         expected: how many should have.
     """
-    tell_absent(expected, nodes, book, options.join_seconds)
+    tell_absent(expected, nodes, book)
     if len(nodes.present) > 1:
         compare_clocks(nodes, host, book)
         try_to_reach(nodes, book)

@@ -7,7 +7,9 @@ import resource
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
 
 from primus_core import linux
 from primus_preflight.agent.ending import KILL_SECONDS, ended
@@ -19,7 +21,12 @@ from primus_preflight.performance.options import Options
 from primus_preflight.performance.tokens import Trial
 
 _END_SECONDS = 5.0
-Write = Callable[[Sequence[Measurement]], None]
+
+
+class Write(Protocol):
+    """Keeps measurements."""
+
+    def __call__(self, measurements: Sequence[Measurement], *, complete: bool) -> None: ...
 
 
 class Holding:
@@ -28,6 +35,7 @@ class Holding:
     Args:
         listener: where the agents come; is owned from now on.
         expected: how many nodes should come.
+        seconds: how long they are waited for.
         host: node that holds it.
         write: keeps the measurements so far.
     """
@@ -39,6 +47,7 @@ class Holding:
         *,
         host: int,
         expected: int,
+        seconds: float,
         tests: Sequence[Trial],
         options: Options,
         write: Write,
@@ -48,7 +57,12 @@ class Holding:
             status = 1
             try:
                 _prepare()
-                _hold(Room(listener, run_id), host, expected, tests, options, write)
+                room = Room(listener, run_id)
+                room.gather(expected, seconds)
+                book = Book(partial(write, complete=False))
+                coordinate(room, host, expected, tests, options, book)
+                write(book.measurements, complete=True)
+                room.close({"do": "end"})
                 status = 0
             except BaseException:  # noqa: BLE001 - the forked process never returns to the code of its parent
                 traceback.print_exc()
@@ -71,9 +85,3 @@ def _prepare() -> None:
         signal.signal(number, signal.SIG_DFL)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _hold(room: Room, host: int, expected: int, tests: Sequence[Trial], options: Options, write: Write) -> None:
-    room.gather(expected, options.join_seconds)
-    coordinate(room, host, expected, tests, options, Book(write))
-    room.close({"do": "end"})
