@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torchtitan.components.loss import ChunkedLossWrapper
+from torchtitan.config import TORCH_DTYPE_MAP
 from torchtitan.distributed import utils as library
 from torchtitan.trainer import Trainer
 
@@ -16,6 +20,8 @@ from tests.torchtitan.truth import building
 from tests.torchtitan.truth.building import alone, built, tied
 from tests.torchtitan.truth.live import ShardedLive
 from tests.torchtitan.truth.live_fake import answered
+from tests.torchtitan.truth.live_fused import fused
+from tests.torchtitan.truth.live_stages import begin, neighbours
 from tests.truth.live import Watch
 
 
@@ -28,17 +34,16 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
     Returns:
         ``static``: bytes that live before the step; ``peak``: the most during its forward and backward passes, and
         ``at`` which operation; ``optimizer``: the most that lives while its optimizer works.
-
-    Raises:
-        NotImplementedError: fused kernels are asked for, which tensors without values have no stand-ins for here.
     """
-    if case["fused"]:
-        raise NotImplementedError("kernels of a GPU have no stand-ins")
-    with alone(case["rank"], case["world"]):
+    with alone(case["rank"], case["world"]), fused() if case["fused"] else contextlib.nullcontext():
         model = built(case["native"], case["version"], case["world"])
         live = ShardedLive(watch)
-        single = torch.autograd.set_multithreading_enabled(False)
-        with single, FakeTensorMode(allow_non_fake_inputs=True), answered(), live:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.autograd.set_multithreading_enabled(False))
+            stack.enter_context(neighbours(partial(_stream, model)))
+            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            stack.enter_context(answered())
+            stack.enter_context(live)
             return _steps(model, live)
 
 
@@ -60,7 +65,8 @@ def _steps(model: building.Built, live: ShardedLive) -> dict[str, Any]:
         optimizers.zero_grad()
         gc.collect()
         batches = list(_batches(model))
-        found["static"] = live.restart()
+        received = begin(model.schedule) if model.schedule else 0
+        found["static"] = live.restart() - received
         for inputs, labels in batches:
             trainer.forward_backward_step(input_dict=inputs, labels=labels, global_valid_tokens=torch.tensor(64))
         found["peak"], found["at"] = live.peak, live.at
@@ -68,6 +74,18 @@ def _steps(model: building.Built, live: ShardedLive) -> dict[str, Any]:
         _optimize(model, parts, optimizers)
         found["optimizer"] = live.peak
     return found
+
+
+def _stream(model: building.Built) -> torch.Tensor:
+    """What stages send each other of a micro batch."""
+    training, parallel, dims = model.config.training, model.config.parallelism, model.dims
+    divided = dims.tp_enabled and parallel.enable_sequence_parallel
+    length = training.seq_len // (dims.cp * (dims.tp if divided else 1))
+    shape = (parallel.pipeline_parallel_microbatch_size, length, model.config.model_spec.model.dim)
+    local = torch.empty(shape, dtype=TORCH_DTYPE_MAP[training.mixed_precision_param])
+    if not dims.tp_enabled:
+        return local
+    return DTensor.from_local(local, dims.get_mesh("tp"), [Shard(1) if divided else Replicate()], run_check=False)
 
 
 def _trainer(model: building.Built, parts: list[Any]) -> Any:
