@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from primus_core.errors import ConfigError
+from primus_core.experiment import Value
 from primus_core.outcome import Finding
 from primus_preflight.judging import Limits, Report, judge
 from primus_preflight.judging.blame import blame_groups, blame_pairs
@@ -194,6 +195,51 @@ def test_the_specification_finds_what_all_nodes_share() -> None:
     """Where every device is slow, no peer tells, but the data sheet does."""
     slow = cluster(4, computes=dict.fromkeys(range(4), 0.3))
     assert verdicts(judged(slow)) == dict.fromkeys(range(4), "failure")
+
+
+def on_network(gathered: Gathered, speed: int | None, ports: int = 0) -> Gathered:
+    """Nodes whose one interface has a speed in Mbit/s, and as fast RDMA ports."""
+    port: dict[str, Value] = {"state": "ACTIVE", "gbps": (speed or 0) / 1000}
+    probes = [
+        Probe(name="interfaces", group="network", status="ok", facts={"speed_mbps": {"eth0": speed, "eth1": 1000}}),
+        Probe(name="routes", group="network", status="ok", facts={"peers": {"a": {"interface": "eth0"}}}),
+        Probe(name="rdma", group="network", status="ok", facts={"ports": {f"m{one}:1": port for one in range(ports)}}),
+    ]
+    for number in range(len(gathered.nodes)):
+        for probe in probes:
+            gathered = with_probe(gathered, number, probe)
+    return gathered
+
+
+@pytest.mark.parametrize(
+    ("speed", "gbs", "verdict"),
+    [(1000, 0.11, "pass"), (1000, 0.04, "warning"), (1000, 0.011, "failure"), (None, 0.011, "pass")],
+)
+@pytest.mark.parametrize("test", ["inter-p2p", "inter-allreduce"])
+def test_the_speed_of_interfaces_finds_what_all_networks_share(
+    test: str, speed: int | None, gbs: float, verdict: str
+) -> None:
+    """Where every link is slow by the same part, that of the interface tells; where it is not known nothing does."""
+    pairs = [(first, second) for first in range(4) for second in range(4) if first != second]
+    figures = [Measurement(test=test, nodes=pair, ranks=2, size_bytes=1 << 23, values=(gbs,) * 5) for pair in pairs]
+    report = judged(on_network(few(*figures), speed))
+    assert verdicts(report) == ({} if verdict == "pass" else dict.fromkeys(range(4), verdict))
+    assert {one.specified for one in report.comparisons} == {speed and speed / 8000}
+
+
+def test_one_connection_does_not_fill_a_fast_interface_and_rdma_does() -> None:
+    """TCP is not held to 100 Gbit/s; RDMA is, one port for transfers and all together for sums."""
+    slow = Measurement(test="inter-p2p", nodes=(0, 1), ranks=2, values=(1.2,) * 5)
+    assert verdicts(judged(on_network(few(slow, nodes=2), 100_000))) == {}
+    network = on_network(cluster(4), 400_000, ports=8)
+    assert verdicts(judged(network)) == {}
+    assert {one.test: one.specified for one in judged(network).comparisons if one.members > 1} == {
+        "inter-p2p": 50.0,
+        "inter-allreduce": 400.0,
+    }
+    assert verdicts(judged(on_network(cluster(4, sends=dict.fromkeys(range(4), 0.2)), 400_000, ports=8))) == (
+        dict.fromkeys(range(4), "failure")
+    )
 
 
 def test_a_baseline_finds_what_became_slower() -> None:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from primus_core.hardware import find_model
 from primus_preflight.judging.middle import median
 from primus_preflight.judging.peers import Figure, Peers, figures_of
-from primus_preflight.judging.references import specified
 from primus_preflight.judging.report import Comparison
+from primus_preflight.judging.specification import Hardware
 from primus_preflight.model import Measurement
 
 
-def comparisons(measurements: Sequence[Measurement], models: Mapping[int, str]) -> Iterator[Comparison]:
+def comparisons(measurements: Sequence[Measurement], hardware: Hardware) -> Iterator[Comparison]:
     """One row for each test, size and number of nodes."""
     rows: dict[tuple[str, str, int, int], list[Figure]] = {}
     for one in figures_of(measurement for measurement in measurements if measurement.unit != "s"):
         test = one.measurement
         rows.setdefault((test.test, test.dtype, len(test.nodes), test.size_bytes), []).append(one)
     for _, figures in sorted(rows.items()):
-        yield _comparison(figures, models)
+        yield _comparison(figures, hardware)
 
 
-def _comparison(figures: Sequence[Figure], models: Mapping[int, str]) -> Comparison:
+def _comparison(figures: Sequence[Figure], hardware: Hardware) -> Comparison:
     least = min(figures, key=lambda one: (one.value, one.measurement.nodes))
     one = least.measurement
     return Comparison(
@@ -36,5 +35,5 @@ def _comparison(figures: Sequence[Figure], models: Mapping[int, str]) -> Compari
         median=median(figure.value for figure in figures),
         worst=least.value,
         worst_nodes=one.nodes,
-        specified=specified(one, find_model(models.get(one.nodes[0], ""))),
+        specified=hardware.specified(one),
     )

@@ -1,71 +1,16 @@
-"""Measurements beside what the hardware is specified for, and beside an earlier preflight."""
+"""Measurements beside those of an earlier preflight."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from primus_core.hardware import AcceleratorModel, find_model
 from primus_preflight.judging.limits import Limits
 from primus_preflight.judging.middle import median
-from primus_preflight.judging.names import INSIDE, MEMORY, Names, test_name, what_is_slow
+from primus_preflight.judging.names import Names, what_is_slow
 from primus_preflight.judging.peers import Figure, compared, figures_of, judged
-from primus_preflight.judging.performance import slow_node
-from primus_preflight.judging.report import Fault, Verdict
-from primus_preflight.model import Gathered, Measurement, Node
-
-_ALL_LINKS = 8
-"""Fewer devices use only some of the links of each."""
-
-
-def device_models(gathered: Gathered) -> dict[int, str]:
-    """Names of the accelerators, by node; nodes that tell none are left out."""
-    found = {node.node: _device_model(node) for node in gathered.nodes}
-    return {node: name for node, name in found.items() if name}
-
-
-def _device_model(node: Node) -> str:
-    told = {probe.name: probe.facts for probe in reversed(node.probes)}
-    models = told.get("accelerators", {}).get("models")
-    first = models[0] if isinstance(models, list) and models else told.get("device", {}).get("model")
-    return str(first or "")
-
-
-def specified(one: Measurement, model: AcceleratorModel | None) -> float | None:
-    """The rate that the hardware is specified for, in the measurement's unit; None where nothing is known."""
-    if model is None:
-        return None
-    if one.test == "gemm":
-        rates = {"bf16": model.bf16_tflops, "fp16": model.bf16_tflops, "fp8": model.fp8_tflops}
-        return rates.get(one.dtype)
-    if one.test in MEMORY:
-        return model.memory_gbs
-    if one.test in INSIDE and one.ranks >= _ALL_LINKS:
-        return model.link_gbs / 2  # it counts both directions together
-    return None
-
-
-def below_specification(
-    measurements: Sequence[Measurement], models: Mapping[int, str], limits: Limits
-) -> Iterator[Fault]:
-    """Nodes on which no size of a test comes near what the hardware is made for."""
-    best: dict[tuple[object, ...], Figure] = {}
-    for one in figures_of(measurement for measurement in measurements if len(measurement.nodes) == 1):
-        test = one.measurement
-        key = (test.test, test.nodes, test.device, test.dtype)
-        if key not in best or best[key].value < one.value:
-            best[key] = one
-    for one in best.values():
-        rate = specified(one.measurement, find_model(models.get(one.measurement.nodes[0], "")))
-        level = _share_level(one.value / rate, limits) if rate else "pass"
-        if rate and level != "pass":
-            evidence = f"{_name(one)}: {compared(one, rate, 'the specification')}"
-            yield slow_node(one.measurement.test, one.measurement.nodes, level, (evidence,))
-
-
-def _share_level(share: float, limits: Limits) -> Verdict:
-    if share < limits.specification_failure:
-        return "failure"
-    return "warning" if share < limits.specification_warning else "pass"
+from primus_preflight.judging.report import Fault
+from primus_preflight.judging.specification import told
+from primus_preflight.model import Gathered, Measurement
 
 
 def below_baseline(
@@ -82,7 +27,7 @@ def below_baseline(
         if reference is None or level == "pass":
             continue
         where = "" if len(test.nodes) == 1 else f" of {names.some(test.nodes)}"
-        evidence = (f"{_name(one)}{where}: {compared(one, reference, 'the baseline')}",)
+        evidence = (f"{told(one)}{where}: {compared(one, reference, 'the baseline')}",)
         remedy = what_is_slow(test.test)[1]
         alone = len(test.nodes) == 1
         yield Fault(
@@ -93,11 +38,6 @@ def below_baseline(
             evidence=evidence,
             remedy=remedy,
         )
-
-
-def _name(one: Figure) -> str:
-    device = one.measurement.device
-    return test_name(one.measurement) + (f" on device {device}" if device is not None else "")
 
 
 class _Earlier:

@@ -14,8 +14,9 @@ from primus_preflight.judging.looks import failed_alone, looked, untested
 from primus_preflight.judging.names import Names
 from primus_preflight.judging.performance import Judging, slow
 from primus_preflight.judging.presence import absent, clocks, lost, unfinished, unreached
-from primus_preflight.judging.references import below_baseline, below_specification, device_models
+from primus_preflight.judging.references import below_baseline
 from primus_preflight.judging.report import FAULTY, RANKING, Fault, Judged, Report, Verdict, worst
+from primus_preflight.judging.specification import Hardware, below_specification
 from primus_preflight.model import Gathered, Measurement
 
 _MOST_EVIDENCE = 6
@@ -39,7 +40,7 @@ def judge(gathered: Gathered, limits: Limits, baseline: Gathered | None = None) 
         verdict=_together(everything) if gathered.nodes or gathered.expected_nodes else "error",
         nodes=nodes,
         faults=faults,
-        comparisons=tuple(comparisons(_measured(gathered), device_models(gathered))),
+        comparisons=tuple(comparisons(_measured(gathered), Hardware.of(gathered))),
         limits=limits,
         gathered=gathered,
     )
@@ -54,7 +55,7 @@ def _together(levels: tuple[Verdict, ...]) -> Verdict:
 def _faults(gathered: Gathered, limits: Limits, names: Names, baseline: Gathered | None) -> Iterator[Fault]:
     measurements = _measured(gathered)
     speeds = [one for one in measurements if one.test not in _NOT_SPEED]
-    models = device_models(gathered)
+    hardware = Hardware.of(gathered)
     plain = [
         *absent(gathered, names),
         *unfinished(gathered),
@@ -68,8 +69,8 @@ def _faults(gathered: Gathered, limits: Limits, names: Names, baseline: Gathered
     accused = frozenset(node for fault in plain if fault.level in FAULTY for node in fault.nodes)
     return chain(
         plain,
-        slow(speeds, Judging(limits=limits, names=names, models=models)),
-        below_specification(speeds, models, limits),
+        slow(speeds, Judging(limits=limits, names=names, models=hardware.models)),
+        below_specification(speeds, hardware, limits),
         below_baseline(speeds, baseline, names, limits),
         untested(gathered, measurements, accused),
     )
