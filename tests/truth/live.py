@@ -30,6 +30,7 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         self.lasting = self.beneath = 0
         """Of what lived at the last restart, the bytes that live still, and those that did at the peak."""
         self._before: set[int] = set()
+        self._emptied: set[int] = set()
         self._watch = watch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,10 +48,19 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         if known is None or known() is not storage:
             self._alive[key] = weakref.ref(storage, lambda _: self._gone(key))
             self._sizes[key] = 0
+            self._emptied.discard(key)
+        if key in self._emptied:
+            return
         grown = storage.nbytes() - self._sizes[key]
         self.current += grown
         self.lasting += grown if key in self._before else 0
         self._sizes[key] = storage.nbytes()
+
+    def empty(self, storage: Any) -> None:
+        """From now on a storage has no bytes of its own: a view of a tensor without values gives it its size again."""
+        storage.resize_(0)
+        self.see(storage)
+        self._emptied.add(id(storage))
 
     def look(self, name: str) -> None:
         """Note the peak after something of this name."""
@@ -77,3 +87,4 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
             self._before.remove(key)
             self.lasting -= size
         self._alive.pop(key, None)
+        self._emptied.discard(key)

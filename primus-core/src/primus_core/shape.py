@@ -114,6 +114,9 @@ class Recomputed:
     last: str
     keeps_output: bool = True
     """False: the output is dropped too, once what follows has read it, and comes back with the rest."""
+    before: str = ""
+    """Name of a later operator: what is dropped stays until it has run forward, and the part runs again before its
+    backward; empty: what follows tells when."""
     saves: tuple[str, ...] = ()
     """Activations made in it that are kept nevertheless, and not made again."""
 

@@ -11,6 +11,8 @@ import torch
 from torch import distributed
 from torch._subclasses.fake_tensor import FakeTensor
 
+from tests.truth.live import Live
+
 
 class _Together:
     """Collectives of one group started together, by a process group in which nobody answers."""
@@ -41,18 +43,22 @@ def _same_everywhere(found: list[Any], own: Any, group: Any = None) -> None:
     found[:] = [own] * len(found)
 
 
-def _in_bf16(self: Any) -> Any:
-    """`Module.bfloat16` by new parameters: a fake one cannot be exchanged in place."""
-    for module in self.modules():
-        for name, own in module._parameters.items():
-            if own is not None and own.is_floating_point():
-                new = torch.nn.Parameter(own.detach().to(torch.bfloat16), requires_grad=own.requires_grad)
-                new.__dict__.update(own.__dict__)
-                module._parameters[name] = new
-        for name, own in module._buffers.items():
-            if own is not None and own.is_floating_point():
-                module._buffers[name] = own.to(torch.bfloat16)
-    return self
+def _in(dtype: torch.dtype) -> Any:
+    """`Module.bfloat16` or `Module.half` by new parameters: a fake one cannot be exchanged in place."""
+
+    def changed(self: Any) -> Any:
+        for module in self.modules():
+            for name, own in module._parameters.items():
+                if own is not None and own.is_floating_point():
+                    new = torch.nn.Parameter(own.detach().to(dtype), requires_grad=own.requires_grad)
+                    new.__dict__.update(own.__dict__)
+                    module._parameters[name] = new
+            for name, own in module._buffers.items():
+                if own is not None and own.is_floating_point():
+                    module._buffers[name] = own.to(dtype)
+        return self
+
+    return changed
 
 
 def _as_it_is(self: Any, device: object = None) -> Any:
@@ -66,6 +72,27 @@ def _no_fork(self: Any, name: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def discarded(live: Live) -> Iterator[None]:
+    """Outputs that Megatron empties outside of any operation, because they are computed again, are counted as empty."""
+    from megatron.core.tensor_parallel.random import CheckpointWithoutOutput
+
+    original = CheckpointWithoutOutput.discard_output_and_register_recompute
+
+    def discard(self: Any, hook_tensor: Any) -> None:
+        for output in self.outputs:
+            live.empty(output.untyped_storage())
+        original(self, hook_tensor)
+
+    with mock.patch.object(CheckpointWithoutOutput, "discard_output_and_register_recompute", discard):
+        yield
+
+
+def _none_shared() -> Any:
+    """`random._get_share_storage` where storages have no bytes: what was computed again is counted where it is."""
+    return lambda output, again: None
+
+
+@contextlib.contextmanager
 def answered(rows: int) -> Iterator[None]:
     """Numbers for a step of fake tensors: losses and norms are finite, and experts get equal shares.
 
@@ -73,6 +100,7 @@ def answered(rows: int) -> Iterator[None]:
         rows: tokens that this rank's routers send, each counted once for every expert that gets it.
     """
     from megatron.core.distributed import param_and_grad_buffer
+    from megatron.core.tensor_parallel import random
     from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
 
     with contextlib.ExitStack() as stack:
@@ -82,7 +110,9 @@ def answered(rows: int) -> Iterator[None]:
             mock.patch.object(param_and_grad_buffer, "_coalescing_manager", _Together),
             mock.patch.object(distributed, "all_gather_object", _same_everywhere),
             mock.patch.object(CudaRNGStatesTracker, "fork", _no_fork),
-            mock.patch.object(torch.nn.Module, "bfloat16", _in_bf16),
+            mock.patch.object(random, "_get_share_storage", _none_shared),
+            mock.patch.object(torch.nn.Module, "bfloat16", _in(torch.bfloat16)),
+            mock.patch.object(torch.nn.Module, "half", _in(torch.float16)),
             mock.patch.object(torch.nn.Module, "cuda", _as_it_is),
         ):
             stack.enter_context(patch)

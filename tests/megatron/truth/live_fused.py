@@ -91,6 +91,28 @@ def _adam(params: Any, *, adam_w_mode: bool, **options: Any) -> Any:
     return (torch.optim.AdamW if adam_w_mode else torch.optim.Adam)(params, fused=True, **options)
 
 
+class _NoFp8:
+    """What Transformer Engine says of 8-bit numbers where none are used."""
+
+    @staticmethod
+    def is_fp8_enabled() -> bool:
+        return False
+
+
+def _around(**options: Any) -> Any:
+    return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _transformer_engine() -> Iterator[None]:
+    """What recomputation asks Transformer Engine, which is not here."""
+    from megatron.core.tensor_parallel import random
+
+    known = {"FP8GlobalStateManager": _NoFp8, "fp8_autocast": _around, "activation_recompute_forward": _around}
+    with mock.patch.multiple(random, create=True, **known):
+        yield
+
+
 @contextlib.contextmanager
 def fused() -> Iterator[None]:
     """Attention, norms, gated activation, rotary positions and the optimizer in one kernel each; batches are copied to
@@ -103,6 +125,7 @@ def fused() -> Iterator[None]:
     from primus_backend_megatron.rank.patches import attention
 
     with (
+        _transformer_engine(),
         mock.patch.object(attention, "scaled_dot_product_attention", _attention),
         mock.patch.object(torch.nn.RMSNorm, "forward", _norm),
         mock.patch.object(mlp, "bias_swiglu_impl", _gated),

@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from primus_backend_megatron.rank import arguments, train
-from tests.megatron.truth.live_fake import answered
+from tests.megatron.truth.live_fake import answered, discarded
 from tests.megatron.truth.live_fused import fused
 from tests.truth.live import Live, Watch
 
@@ -40,6 +40,7 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
         stack.enter_context(answered(_rows(args)))
         if case["fused"]:
             stack.enter_context(fused())
+        stack.enter_context(discarded(live))
         with live:
             return _steps(args, config, live, once=bool(case.get("once")), fused=case["fused"])
 

@@ -19,6 +19,8 @@ class Part:
     source: frozenset[str]
     """What they read and did not make: kept until their backward has run."""
     made: frozenset[str]
+    due: int
+    """Position of the operator before whose backward it runs again, unless what it dropped is needed earlier."""
 
     def __contains__(self, index: object) -> bool:
         return isinstance(index, int) and self.first <= index <= self.last
@@ -69,7 +71,7 @@ def plan_of(block: Block) -> Plan:
         parts=parts,
         made={made.name: made for op in operators for made in op.makes},
         maker=maker,
-        last_use=_last_use(operators),
+        last_use=_last_use(operators, parts),
         keepers=keepers,
         kept=frozenset(name for name in maker if _outlives(name, maker[name], keepers, parts)),
         output=operators[-1].makes[-1] if operators and operators[-1].makes else None,
@@ -82,7 +84,8 @@ def _part(operators: tuple[Operator, ...], told: Recomputed) -> Part:
     inside = operators[first : last + 1]
     made = frozenset(made.name for op in inside for made in op.makes)
     read = frozenset(name for op in inside for name in (*op.reads, *op.keeps))
-    return Part(first=first, last=last, told=told, source=read - made, made=made)
+    due = names.index(told.before) if told.before else last
+    return Part(first=first, last=last, told=told, source=read - made, made=made, due=due)
 
 
 def _check(operators: tuple[Operator, ...], maker: dict[str, int]) -> None:
@@ -92,8 +95,11 @@ def _check(operators: tuple[Operator, ...], maker: dict[str, int]) -> None:
         raise ValueError(f"operator {wrong[0]} names the activation {wrong[1]}, which no operator makes")
 
 
-def _last_use(operators: tuple[Operator, ...]) -> dict[str, int]:
-    return {name: index for index, op in enumerate(operators) for name in (*op.reads, *op.holds)}
+def _last_use(operators: tuple[Operator, ...], parts: tuple[Part, ...]) -> dict[str, int]:
+    used = {name: index for index, op in enumerate(operators) for name in (*op.reads, *op.holds)}
+    for part in parts:
+        used |= {name: max(used[name], part.due) for name in part.made if used.get(name, -1) > part.last}
+    return used
 
 
 def _keepers(operators: tuple[Operator, ...], parts: tuple[Part, ...]) -> dict[str, frozenset[int]]:

@@ -168,9 +168,9 @@ class _Backward:
                 self._again(part)
 
     def _due(self, part: Part, index: int) -> bool:
-        """At its own last operator, or at one that needs its dropped output."""
+        """When it is said to be, or at an operator that needs its dropped output."""
         kept = self.plan.operators[index].keeps
-        return index == part.last or (part.dropped and index > part.last and not part.made.isdisjoint(kept))
+        return index == part.due or (part.dropped and index > part.last and not part.made.isdisjoint(kept))
 
     def _again(self, part: Part) -> None:
         operators = list(again(self.plan, part, needed=not self.setting.whole and not part.dropped))

@@ -72,10 +72,13 @@ def _recomputed_predictions(case: Case) -> tuple[Recomputed, ...]:
     if not predicts_with_loss(case):
         return ()
     return tuple(
-        evolve(part, first=prefix_of(depth) + part.first, last=prefix_of(depth) + part.last)
-        for depth in range(depths)
-        for part in _selected(case, kinds_of(case)[-1])
+        _prefixed(part, prefix_of(depth)) for depth in range(depths) for part in _selected(case, kinds_of(case)[-1])
     )
+
+
+def _prefixed(part: Recomputed, prefix: str) -> Recomputed:
+    before = prefix + part.before if part.before else ""
+    return evolve(part, first=prefix + part.first, last=prefix + part.last, before=before)
 
 
 def _selected(case: Case, kind: str) -> tuple[Recomputed, ...]:
@@ -85,10 +88,25 @@ def _selected(case: Case, kind: str) -> tuple[Recomputed, ...]:
     modules = case.values["recompute_modules"]
     asked = modules if isinstance(modules, list) else ["core_attn"]
     parts = _EXPERT_PARTS if kind == EXPERTS else _PARTS
-    found = [part for module in asked for part in parts.get(str(module), ())]
     order = [operator.name for operator in operators_of(case, kind)]
-    usable = [part for part in found if part.first in order and part.last in order]
-    return tuple(sorted(usable, key=lambda part: order.index(part.first)))
+    found: dict[tuple[str, str], Recomputed] = {}
+    for part in (part for module in asked for part in parts.get(str(module), ())):
+        if {part.first, part.last, part.before or part.last} <= set(order):
+            found.setdefault((part.first, part.last), part)
+    return _outermost(list(found.values()), order)
+
+
+def _outermost(parts: Sequence[Recomputed], order: Sequence[str]) -> tuple[Recomputed, ...]:
+    """In their order, without those inside others."""
+
+    def span(part: Recomputed) -> tuple[int, int]:
+        return order.index(part.first), order.index(part.last)
+
+    def inside(part: Recomputed, other: Recomputed) -> bool:
+        first, last = span(part)
+        return part is not other and span(other)[0] <= first and last <= span(other)[1]
+
+    return tuple(sorted((part for part in parts if not any(inside(part, other) for other in parts)), key=span))
 
 
 def runs_of(case: Case, kind: str, count: int, done: int = 0) -> tuple[Run, ...]:
@@ -109,27 +127,40 @@ def runs_of(case: Case, kind: str, count: int, done: int = 0) -> tuple[Run, ...]
     return tuple(run for run in runs if run.count)
 
 
-_NORMS = (
-    Recomputed(first="input_layernorm.cast", last="input_layernorm", keeps_output=False),
-    Recomputed(first="pre_mlp_layernorm.cast", last="pre_mlp_layernorm", keeps_output=False),
-)
-_WHOLE_NORMS = (
-    Recomputed(first="input_layernorm", last="input_layernorm", keeps_output=False),
-    Recomputed(first="pre_mlp_layernorm", last="pre_mlp_layernorm", keeps_output=False),
-)
-_CORE = (Recomputed(first="core_attention", last="core_attention"),)
+def _dropped(first: str, last: str, *before: str) -> tuple[Recomputed, ...]:
+    """Without its output, which comes back before the backward of the first of these operators that there is."""
+    return tuple(Recomputed(first=first, last=last, keeps_output=False, before=one) for one in before)
+
+
+def _norm(name: str, *before: str) -> tuple[Recomputed, ...]:
+    return (*_dropped(f"{name}.cast", name, *before), *_dropped(name, name, *before))
+
+
+def _always(*ends: str) -> dict[str, tuple[Recomputed, ...]]:
+    """The parts of every layer, whose feed-forward part has one of these last operators."""
+    attended = ("core_attention.copy", "core_attention")
+    queries = (f"self_attention.{name}" for name in ("linear_q_up_proj", "linear_q_proj"))
+    return {
+        "core_attn": (Recomputed(first="core_attention", last="core_attention"),),
+        "layernorm": (*_norm("input_layernorm", "self_attention.linear_proj"), *_norm("pre_mlp_layernorm", *ends)),
+        "mla_up_proj": tuple(part for first in queries for part in _dropped(first, "value", *attended)),
+    }
+
+
+_SHARED, _ROUTED = "mlp.shared_experts.add", "mlp.unpermute"
 _PARTS = {
-    "core_attn": _CORE,
-    "layernorm": _NORMS + _WHOLE_NORMS,
+    **_always("mlp.linear_fc2"),
     "mlp": (Recomputed(first="mlp.linear_fc1", last="mlp.linear_fc2"),),
 }
 _EXPERT_PARTS = {
-    "core_attn": _CORE,
-    "layernorm": _NORMS + _WHOLE_NORMS,
-    "moe": (Recomputed(first="mlp.router", last="mlp.unpermute"),),
+    **_always(_SHARED, _ROUTED),
+    "moe": (
+        Recomputed(first="mlp.shared_experts.linear_fc1", last=_SHARED),
+        Recomputed(first="mlp.router", last=_ROUTED),
+    ),
     "moe_act": (
-        Recomputed(first="experts.act", last="experts.weigh", keeps_output=False),
-        Recomputed(first="experts.activation", last="experts.activation", keeps_output=False),
+        *_dropped("experts.act", "experts.weigh", "mlp.experts.linear_fc2"),
+        *_dropped("experts.activation", "experts.activation", "mlp.experts.linear_fc2"),
     ),
     "shared_experts": (Recomputed(first="mlp.shared_experts.linear_fc1", last="mlp.shared_experts.linear_fc2"),),
 }
