@@ -15,6 +15,8 @@ from primus_preflight import gathering
 from primus_preflight.judging import Limits, Report, judge
 from tests.cluster.conftest import MakeHosts
 from tests.cluster.meeting import Meeting, accused, figures
+from tests.cluster.several import Nodes
+from tests.preflight.sick import install, node, run_folder
 
 pytestmark = pytest.mark.cluster
 
@@ -99,3 +101,18 @@ def _is_agent(pid: int, folder: Path) -> bool:
     except OSError:  # it has ended
         return False
     return "nsenter" not in words[0] and str(folder) in words
+
+
+def test_hosts_without_a_common_workspace(make_hosts: MakeHosts, tmp_path: Path) -> None:
+    """Started by hand, each with files of its own: node 0 has what all have seen, and judges each by it."""
+    hosts, path = make_hosts(3), str(install(tmp_path / "site"))
+    for name in ("node2", "node3"):
+        hosts.hide(name, tmp_path / "out")
+    nodes = Nodes(hosts, tmp_path / "out")
+    nodes.start("preflight", "--host", "--run-id=check", PYTHONPATH=path, SICK="finds", SICK_NODES="1")
+    first, *others = nodes.end()
+    assert (first.code, [one.code for one in others]) == (3, [0, 0]), first.text
+    assert [node(tmp_path / "out", number).complete for number in range(3)] == [True] * 3
+    assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text().split() == ["node2"]
+    assert "a cold" in first.text
+    assert first.seconds < 60

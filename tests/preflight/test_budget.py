@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from primus_core.plan import Target
-from primus_preflight.cli.options import limit_of, parser
+from primus_preflight.cli.options import limit_of, parser, performance_of
 from primus_preflight.judging import Limits, judge
 from primus_preflight.meeting.book import Book
 from primus_preflight.meeting.coordinator import coordinate
@@ -28,7 +28,8 @@ OPTIONS = Options(sizes=(1 << 20, 1 << 24), iterations=1)
 def minutes(nodes: int, *words: str) -> float:
     """How long the command waits for so many nodes."""
     target = Target(accelerator="cuda", library_version="", ranks_per_node=1, nodes=nodes)
-    return limit_of(parser().parse_args(words), target) / 60
+    args = parser().parse_args(words)
+    return limit_of(args, nodes, performance_of(args, target, None)) / 60
 
 
 def test_what_is_measured_tells_how_long_the_command_waits() -> None:

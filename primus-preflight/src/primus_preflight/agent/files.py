@@ -55,10 +55,15 @@ def node_file(folder: Path, number: int) -> Path:
     return folder / f"node-{number}.json"
 
 
+def record_of(node: Node) -> str:
+    """What a node may say of itself: the text of its file."""
+    return to_json(redacted_node(node, own_redactor()))
+
+
 def write_node(folder: Path, node: Node) -> None:
     """Write what a node has seen so far."""
     path = node_file(folder, node.node)
-    write_atomic(path, to_json(redacted_node(node, own_redactor())))
+    write_atomic(path, record_of(node))
     if node.complete:
         path.with_suffix(".done").touch()
 

@@ -20,6 +20,8 @@ from primus_preflight.agent.probing import Look, probe_all
 from primus_preflight.model import Node, Probe
 from primus_preflight.settings.visibility import visible
 
+BY_HAND = ("direct", "single")
+"""Launchers that start this host alone, of however many."""
 GROUPS = ("host", "gpu", "network")
 """What users ask for; each is a package of `primus_preflight.probes`."""
 
@@ -36,7 +38,7 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     probes = probe_all(_looks(about))
     node = evolve(node, probes=probes, addresses=_addresses(probes), ended=time.time())
     write_node(folder, node)
-    if _meets(plan):
+    if meets(plan):
         from primus_preflight.meeting import meet  # here: most looks at a host need none
 
         node = meet(plan, rank, node, _words(plan, "tests"), lambda seen: write_node(folder, seen))
@@ -72,9 +74,13 @@ def _all_looks(about: Looked) -> Iterator[Look]:
     yield from plugins.looks(about)
 
 
-def _meets(plan: RunPlan) -> bool:
-    """Whether the nodes have something to do with each other, or to measure."""
-    return bool(_words(plan, "tests")) or (plan.target.nodes > 1 and "network" in _words(plan, "groups"))
+def meets(plan: RunPlan) -> bool:
+    """Whether the nodes have something to do with each other, or to measure.
+
+    Those that are started by hand may have no folder in common, and bring node 0 what they have seen.
+    """
+    together = "network" in _words(plan, "groups") or plan.launcher in BY_HAND
+    return bool(_words(plan, "tests")) or (plan.target.nodes > 1 and together)
 
 
 def _words(plan: RunPlan, name: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from primus_core.cli.arguments import Parser
 from primus_core.cli.launchoptions import add_launch_options
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+from primus_core.nodes.place import Place
 from primus_core.plan import Target
 from primus_preflight.gathering import QUIET_SECONDS
 from primus_preflight.model import Group
@@ -99,21 +100,19 @@ def asked_groups(args: argparse.Namespace) -> tuple[Group, ...]:
     return tuple(group for group in ALL_GROUPS if getattr(args, group))
 
 
-def performance_of(args: argparse.Namespace, target: Target) -> performance.Options:
-    """How the performance tests run on nodes of this kind."""
-    given = performance.options_of(args)
+def performance_of(args: argparse.Namespace, target: Target, place: Place | None) -> performance.Options:
+    """How the performance tests run on nodes of this kind; those that are started by hand are waited for longer."""
+    given = {**({"join_seconds": place.wait} if place else {}), **performance.options_of(args)}
     return performance.options_for(given, target.accelerator, quick=tests_of(args) == QUICK)
 
 
-def limit_of(args: argparse.Namespace, target: Target) -> float:
+def limit_of(args: argparse.Namespace, nodes: int, options: performance.Options) -> float:
     """Seconds until nodes that have not answered are given up: what their looks and their meetings may take."""
     if args.timeout is not None:
         return float(args.timeout)
-    options = performance_of(args, target)
-    return _SECONDS + whole_seconds(target.nodes, tests_named(tests_of(args)), options)
+    return _SECONDS + whole_seconds(nodes, tests_named(tests_of(args)), options)
 
 
-def stall_of(args: argparse.Namespace, target: Target) -> float:
+def stall_of(options: performance.Options) -> float:
     """Seconds in which nodes that measure each other tell something: two rounds, and meeting again in between."""
-    options = performance_of(args, target)
     return QUIET_SECONDS + options.join_seconds + 2 * options.seconds

@@ -17,7 +17,8 @@ from primus_core.errors import ExitCode
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_preflight.agent.files import folder_of, write_asked
-from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser, stall_of
+from primus_preflight.agent.node import meets
+from primus_preflight.cli.options import arguments_of, asked_groups, limit_of, parser, performance_of, stall_of
 from primus_preflight.cli.outcome import Criteria, conclude
 from primus_preflight.cli.planning import prepare
 from primus_preflight.cli.starting import started
@@ -58,10 +59,9 @@ def _run(args: argparse.Namespace, arguments: Mapping[str, Value], env: Mapping[
         if prepared.place is None or prepared.place.leads:
             write_plan(prepared)
             write_asked(plan, _asked(plan, args))
-        meets = bool(arguments["tests"]) or (plan.target.nodes > 1 and "network" in _list(arguments["groups"]))
-        waiting = Waiting(
-            folder_of(plan), limit=limit_of(args, plan.target), meets=meets, stall=stall_of(args, plan.target)
-        )
+        options = performance_of(args, plan.target, prepared.place)
+        limit = limit_of(args, plan.target.nodes, options)
+        waiting = Waiting(folder_of(plan), limit=limit, meets=meets(plan), stall=stall_of(options))
         ended = started(prepared, console, waiting, silent=args.silent)
         if ended.code is not None:
             return ended.code

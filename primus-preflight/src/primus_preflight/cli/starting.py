@@ -16,12 +16,12 @@ from primus_core.outcome import Problem, RankReport
 from primus_core.records import frozen
 from primus_preflight.agent.alone import run_agent
 from primus_preflight.agent.files import folder_of
+from primus_preflight.agent.node import BY_HAND
 from primus_preflight.gathering import Waiting
 
 if TYPE_CHECKING:
     from primus_core.submit.consoles import Shows  # what starts processes is imported where some are started
 
-_HERE = ("direct", "single")
 _QUEUE = "slurm"
 """The launcher whose nodes come later than it is started; it tells when."""
 _SIGNALLED = 128
@@ -52,7 +52,7 @@ def started(prepared: Prepared, console: Shows | None, waiting: Waiting, *, sile
     """
     if prepared.submission.detached:
         return _handed_over(prepared, silent=silent)
-    if prepared.plan.launcher in _HERE:
+    if prepared.plan.launcher in BY_HAND:
         return _here(prepared, prepared.place, waiting)
     return _elsewhere(prepared, console, waiting)
 
@@ -84,7 +84,9 @@ def _here(prepared: Prepared, place: Place | None, waiting: Waiting) -> Ended:
 
 
 def _meeting_point(place: Place | None) -> dict[str, str]:
-    return {"MASTER_ADDR": place.address, "MASTER_PORT": str(place.port)} if place else {}
+    if place is None:
+        return {}
+    return {"MASTER_ADDR": place.address, "MASTER_PORT": str(place.port), "NODES_WAIT_SECONDS": str(place.wait)}
 
 
 def _tell(topic: str, text: str) -> None:

@@ -27,7 +27,8 @@ def absent(gathered: Gathered, names: Names) -> Iterator[Fault]:
             what="did not answer",
             nodes=missing,
             evidence=(f"{len(here):,} of {gathered.expected_nodes:,} nodes have answered", *gathered.said),
-            remedy="Log in to it; look whether it is up, reaches the others and sees the run's folder. Leave it out.",
+            remedy="Log in to it; look whether it is up, reaches the others and sees the run's folder (set "
+            "PRIMUS_WORKSPACE to one that all nodes share). Leave it out.",
         )
 
 

@@ -11,6 +11,7 @@ from typing import cast
 from primus_core.contract import RankContext
 from primus_core.experiment import Value
 from primus_core.plan import RunPlan
+from primus_preflight.agent.node import BY_HAND
 from primus_preflight.model import Node
 
 
@@ -34,6 +35,8 @@ def meet(plan: RunPlan, rank: RankContext, node: Node, tests: Sequence[str], wri
     given = cast("dict[str, Value]", plan.task.arguments.get("performance") or {})
     timeout = cast("float | None", plan.task.arguments.get("timeout"))
     trials = tests_named(tuple(tests))
+    if plan.launcher in BY_HAND and (wait := rank.env.get("NODES_WAIT_SECONDS")):
+        given = {"join_seconds": float(wait), **given}
     options = options_for(given, node.accelerator, quick=tuple(tests) == QUICK)
     options = limited(options, rank.world_size, trials, timeout)
     with crew(node, trials, options) as workers:

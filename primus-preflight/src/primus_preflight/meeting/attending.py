@@ -15,7 +15,7 @@ from primus_core.contract import RankContext
 from primus_core.errors import ConfigError
 from primus_core.nodes.listening import listen
 from primus_core.plan import RunPlan
-from primus_preflight.agent.files import folder_of, write_measurements
+from primus_preflight.agent.files import folder_of, record_of, write_measurements
 from primus_preflight.meeting.crew import Worker
 from primus_preflight.meeting.holding import Holding
 from primus_preflight.meeting.joining import join, own_machine
@@ -94,7 +94,7 @@ class Attending:
                 host, (wire, said) = self._come(stack, self._hello(door), first, seconds)
                 with closing(wire):
                     try:
-                        Member(wire, door, self._workers).serve(said)
+                        Member(wire, door, self._workers, record_of(self._node)).serve(said)
                     except GoneError as gone:
                         self._miss(host, f"lost in the middle: {gone}", "error")
                     else:
@@ -124,6 +124,7 @@ class Attending:
         holding = Holding(
             listener,
             self._plan.run_id,
+            folder=folder_of(self._plan),
             host=self._node.node,
             expected=self._nodes,
             seconds=seconds,

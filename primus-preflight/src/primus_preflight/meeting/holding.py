@@ -9,12 +9,14 @@ import socket
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from primus_core import linux
 from primus_preflight.agent.ending import KILL_SECONDS, ended
 from primus_preflight.meeting.book import Book
 from primus_preflight.meeting.coordinator import coordinate
+from primus_preflight.meeting.records import Records
 from primus_preflight.meeting.room import Room
 from primus_preflight.model import Measurement
 from primus_preflight.performance.options import Options
@@ -37,6 +39,7 @@ class Holding:
         expected: how many nodes should come.
         seconds: how long they are waited for.
         host: node that holds it.
+        folder: of the preflight, where records of nodes are kept that have another one.
         write: keeps the measurements so far.
     """
 
@@ -45,6 +48,7 @@ class Holding:
         listener: socket.socket,
         run_id: str,
         *,
+        folder: Path,
         host: int,
         expected: int,
         seconds: float,
@@ -59,9 +63,11 @@ class Holding:
                 _prepare()
                 room = Room(listener, run_id)
                 room.gather(expected, seconds)
-                book = Book(partial(write, complete=False))
+                records, book = Records(folder, room), Book(partial(write, complete=False))
+                records.take()
                 coordinate(room, host, expected, tests, options, book)
                 write(book.measurements, complete=True)
+                records.finish()
                 room.close({"do": "end"})
                 status = 0
             except BaseException:  # noqa: BLE001 - the forked process never returns to the code of its parent

@@ -22,12 +22,14 @@ class Member:
         wire: to the coordinator.
         door: where other nodes try to reach this one.
         workers: those of this node.
+        record: what it has seen, as JSON.
     """
 
-    def __init__(self, wire: Wire, door: socket.socket, workers: Sequence[Worker]) -> None:
+    def __init__(self, wire: Wire, door: socket.socket, workers: Sequence[Worker], record: str) -> None:
         self._wire = wire
         self._door = door
         self._workers = workers
+        self._record = record
         self._asked: Message = {}
         """The question about workers that is not answered yet; empty where there is none."""
         self._deadline = 0.0
@@ -73,6 +75,8 @@ class Member:
         match message.get("do"):
             case "clock":
                 self._answer(message, time=time.time())
+            case "record":
+                self._answer(message, record=self._record)
             case "reach":
                 self._answer(message, reached=reach(message["targets"], message["seconds"]))
             case "start" | "run":

@@ -45,7 +45,7 @@ def limited(options: Options, nodes: int, tests: Sequence[Trial], timeout: float
     seconds = meeting_seconds(nodes, tests, options)
     if timeout is None:
         return evolve(options, meeting_seconds=seconds)
-    join = min(options.join_seconds, timeout / 4)
+    join = min(options.join_seconds, timeout / 3)
     return evolve(options, join_seconds=join, meeting_seconds=min(seconds, timeout / 2))
 
 
