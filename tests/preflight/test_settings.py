@@ -37,6 +37,20 @@ HARMFUL = [
     ({"ROCR_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "0"}, "rocm", "contradicting", "one of them"),
     ({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}, "rocm", "contradicting", "both alike"),
     ({"NCCL_SOCKET_NTHREADS": "16", "NCCL_NSOCKS_PERTHREAD": "8"}, "cuda", "contradicting", "smaller"),
+    (
+        {"PYTORCH_ALLOC_CONF": "a:1", "PYTORCH_HIP_ALLOC_CONF": "a:2"},
+        "rocm",
+        "contradicting",
+        "PYTORCH_ALLOC_CONF alone",
+    ),
+    ({"NCCL_MIN_NCHANNELS": "32", "NCCL_MAX_NCHANNELS": "16"}, "rocm", "contradicting", "both"),
+    ({"NCCL_MIN_CTAS": "8", "NCCL_MAX_CTAS": "4"}, "cuda", "contradicting", "both"),
+    ({"NCCL_SOCKET_NTHREADS": "17"}, "cuda", "wrong", "1 to 16"),
+    ({"NCCL_CROSS_NIC": "3"}, "cuda", "wrong", "2 is the default"),
+    ({"NCCL_DEBUG": "DEBUG"}, "rocm", "without-effect", "NCCL_DEBUG=WARN"),
+    ({"NCCL_CHECK_POINTERS": "1"}, "cuda", "slow", "Unset"),
+    ({"TORCH_CUDA_SANITIZER": "0"}, "cuda", "slow", "Unset"),
+    ({"CUDA_CACHE_DISABLE": "1"}, "cuda", "slow", "Unset"),
     ({"NCCL_PROTO": "Simple,LL128"}, "cuda", "dangerous", "NCCL_PROTO"),
     ({"TORCH_NCCL_ENABLE_MONITORING": "0"}, "cuda", "dangerous", "on by default"),
     ({"HSA_OVERRIDE_GFX_VERSION": "11.0.0"}, "rocm", "dangerous", "Unset"),
@@ -70,6 +84,8 @@ def test_harm_is_told_with_what_to_set(env: dict[str, str], accelerator: Acceler
         {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
         {"NCCL_SOCKET_NTHREADS": "8", "NCCL_NSOCKS_PERTHREAD": "8"},
         {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "INFO"},
+        {"NCCL_MIN_NCHANNELS": "16", "NCCL_MAX_NCHANNELS": "16", "NCCL_SOCKET_NTHREADS": "16", "NCCL_CROSS_NIC": "0"},
+        {"NCCL_DEBUG": "", "NCCL_CHECK_POINTERS": "0", "CUDA_CACHE_DISABLE": "0"},
         {"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"},  # on CUDA the first one is nobody's
     ],
 )
@@ -122,4 +138,6 @@ def test_fewer_devices_than_ranks() -> None:
     assert (finding.severity, finding.exit_code) == ("error", 2)
     assert "--nproc 2" in finding.remedy
     assert list(hidden({"CUDA_VISIBLE_DEVICES": "0,1"}, "cuda", ranks=2)) == []
+    (cut,) = hidden({"HIP_VISIBLE_DEVICES": "0,1,-1,3"}, "rocm", ranks=4)
+    assert "shows 2 devices to 4 ranks" in cut.summary
     assert list(hidden({"CUDA_VISIBLE_DEVICES": "0"}, "cpu", ranks=8)) == []

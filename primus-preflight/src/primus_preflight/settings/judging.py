@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -92,6 +93,7 @@ def judged(env: Mapping[str, str], accelerator: Accelerator, nodes: int) -> Iter
             yield _finding(rule, env)
     if accelerator != "cpu":
         yield from _sockets(env)
+        yield from _reversed(env)
 
 
 def crowded(env: Mapping[str, str], ranks: int, cpus: int) -> Iterator[Finding]:
@@ -119,8 +121,9 @@ def hidden(env: Mapping[str, str], accelerator: Accelerator, ranks: int) -> Iter
         ranks: on one node.
     """
     for name in VARIABLES[accelerator]:
-        shown = [word for word in env.get(name, "").split(",") if word.strip()]
-        if shown and shown[0].strip() != "-1" and len(shown) < ranks:
+        words = [word.strip() for word in env.get(name, "").split(",") if word.strip()]
+        shown = list(takewhile(lambda word: not word.startswith("-"), words))  # CUDA and HIP read no further
+        if shown and len(shown) < ranks:
             yield Finding(
                 check="settings.devices-hidden",
                 severity="error",
@@ -153,6 +156,20 @@ def _sockets(env: Mapping[str, str]) -> Iterator[Finding]:
             evidence=f"their product may be {_MOST_SOCKETS} at most",
             remedy="Make one of them smaller.",
         )
+
+
+def _reversed(env: Mapping[str, str]) -> Iterator[Finding]:
+    """A least number of channels or blocks above the largest."""
+    for kind in ("NCHANNELS", "CTAS"):
+        (low, least), (high, most) = ((name, env.get(name, "")) for name in (f"NCCL_MIN_{kind}", f"NCCL_MAX_{kind}"))
+        if least.isdecimal() and most.isdecimal() and int(least) > int(most):
+            yield Finding(
+                check="settings.contradicting",
+                severity="warning",
+                summary=f"{low}={least} is more than {high}={most}",
+                evidence="no number is both",
+                remedy="Unset both: NCCL chooses by the hardware.",
+            )
 
 
 def _is(value: str, pattern: str) -> bool:
