@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from primus_core.cli.main import main
 from primus_core.codec import to_json
 from primus_core.files import write_atomic
+from primus_core.submit.console import Console
 from primus_preflight.agent.files import Measured, write_node
+from primus_preflight.cli.starting import Hearing
 from primus_preflight.gathering import Waiting, read
 from primus_preflight.model import Measurement, Node
 
@@ -91,6 +94,17 @@ def test_time_runs_from_the_moment_when_the_nodes_are_given(tmp_path: Path) -> N
     waiting.begin()
     clock.now += 11
     assert waiting.enough()
+
+
+def test_a_scheduler_tells_when_it_has_given_the_nodes() -> None:
+    """Their names are kept, and their time begins; nothing else that is said begins it."""
+    given: list[str] = []
+    shown = io.StringIO()
+    hearing = Hearing(Console(shown, live=False), lambda: given.append("given"))
+    hearing.event({"kind": "notice", "topic": "slurm", "text": "job 7 waits for its nodes"})
+    assert given == []
+    hearing.event({"kind": "nodes", "hosts": ["node1", "node2"]})
+    assert (given, hearing.hosts) == (["given"], ("node1", "node2"))
 
 
 def test_what_is_measured_is_a_sign_of_life(tmp_path: Path) -> None:
