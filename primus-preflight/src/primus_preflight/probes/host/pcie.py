@@ -11,7 +11,7 @@ from primus_core.outcome import Finding
 from primus_core.records import frozen
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Outcome, Unavailable
-from primus_preflight.probes.found import warning
+from primus_preflight.probes.found import facts_of, warning
 from primus_preflight.probes.reading import leading, number, text
 
 N = TypeVar("N", int, float)
@@ -35,21 +35,14 @@ class Link:
     width: int | None
     width_possible: int | None
     """Of card and slot the smaller."""
-    speed: float | None
+    speed_gts: float | None
     """GT/s of a lane."""
-    speed_possible: float | None
+    speed_possible_gts: float | None
     numa_node: int | None
 
     @property
     def facts(self) -> dict[str, Value]:
-        return {
-            "kind": self.kind,
-            "width": self.width,
-            "width_possible": self.width_possible,
-            "speed_gts": self.speed,
-            "speed_possible_gts": self.speed_possible,
-            "numa_node": self.numa_node,
-        }
+        return facts_of(self, "address", "vendor")
 
 
 def look(about: Looked) -> Outcome:
@@ -77,15 +70,17 @@ def judged(link: Link) -> Iterator[Finding]:
     if link.width and link.width_possible and link.width < link.width_possible:
         yield _slow(link, f"x{link.width} instead of x{link.width_possible}")
     idles = link.kind == "accelerator" and link.vendor == NVIDIA
-    if link.speed and link.speed_possible and link.speed < link.speed_possible and not idles:
-        yield _slow(link, f"{link.speed:g} GT/s instead of {link.speed_possible:g} GT/s")
+    speed, possible = link.speed_gts, link.speed_possible_gts
+    if speed and possible and speed < possible and not idles:
+        yield _slow(link, f"{speed:g} GT/s instead of {possible:g} GT/s")
 
 
 def _slow(link: Link, how: str) -> Finding:
     return warning(
         "host.pcie",
         f"the PCIe link of {link.kind} {link.address} runs at {how}",
-        f"x{link.width} of x{link.width_possible}, {link.speed} of {link.speed_possible} GT/s: what card and slot can",
+        f"x{link.width} of x{link.width_possible}, {link.speed_gts} of {link.speed_possible_gts} GT/s, "
+        "which card and slot can",
         "Restart the node; where it stays so, have the card and its riser or cable looked at.",
     )
 
@@ -112,8 +107,8 @@ def _link(folder: Path, kind: str) -> Link:
         vendor=text(folder / "vendor"),
         width=_lanes(folder / "current_link_width"),
         width_possible=_smaller(_lanes(folder / "max_link_width"), _lanes(slot / "max_link_width")),
-        speed=leading(text(folder / "current_link_speed")),
-        speed_possible=_smaller(leading(text(folder / "max_link_speed")), leading(text(slot / "max_link_speed"))),
+        speed_gts=leading(text(folder / "current_link_speed")),
+        speed_possible_gts=_smaller(leading(text(folder / "max_link_speed")), leading(text(slot / "max_link_speed"))),
         numa_node=numa if numa is not None and numa >= 0 else None,
     )
 

@@ -11,7 +11,7 @@ from primus_core.outcome import Finding
 from primus_core.records import frozen
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Outcome
-from primus_preflight.probes.found import warning
+from primus_preflight.probes.found import facts_of, warning
 from primus_preflight.probes.network.addresses import is_loopback, own_addresses
 from primus_preflight.probes.reading import name_of_link, number, text
 
@@ -30,20 +30,13 @@ class Interface:
     mtu: int | None
     speed_mbps: int | None
     """Megabits a second; None for virtual ones and without a carrier."""
-    driver: str
-    """Empty for a virtual one."""
+    driver: str | None
+    """None for a virtual one."""
     addresses: tuple[str, ...] = ()
 
     @property
     def facts(self) -> dict[str, Value]:
-        return {
-            "kind": self.kind,
-            "up": self.up,
-            "mtu": self.mtu,
-            "speed_mbps": self.speed_mbps,
-            "driver": self.driver or None,
-            "addresses": list(self.addresses),
-        }
+        return facts_of(self, "name")
 
 
 def look(about: Looked) -> Outcome:
@@ -102,6 +95,6 @@ def _interface(folder: Path, addresses: tuple[str, ...]) -> Interface:
         up=text(folder / "carrier") == "1" if seen else True,
         mtu=number(folder / "mtu"),
         speed_mbps=speed if speed and speed > 0 else None,
-        driver=name_of_link(folder / "device/driver"),
+        driver=name_of_link(folder / "device/driver") or None,
         addresses=addresses,
     )

@@ -11,7 +11,7 @@ from primus_core.outcome import Finding
 from primus_core.records import frozen
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Outcome, Unavailable
-from primus_preflight.probes.found import warning
+from primus_preflight.probes.found import facts_of, warning
 from primus_preflight.probes.reading import leading, number, text
 
 CLASS = "sys/class/infiniband"
@@ -52,16 +52,9 @@ class Port:
 
     @property
     def facts(self) -> dict[str, Value]:
-        return {
-            "state": self.state,
-            "gbps": self.gbps,
-            "layer": self.layer,
-            "firmware": self.firmware,
-            "interfaces": list(self.interfaces),
-            "link_downs": self.link_downs,
-            "gids": len(self.gids),
-            "roce_v2_gids": [gid.index for gid in self.gids if gid.kind == "RoCE v2"],
-        }
+        version_2: list[Value] = [gid.index for gid in self.gids if gid.kind == "RoCE v2"]
+        told = facts_of(self, "device", "number", "active", "gids")
+        return {**told, "gids": len(self.gids), "roce_v2_gids": version_2}
 
 
 def look(about: Looked) -> Outcome:
