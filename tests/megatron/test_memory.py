@@ -12,6 +12,7 @@ import pytest
 from tests.megatron.ranks import Ranks
 from tests.megatron.truth.live_accuracy import compare
 from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, activations, drawn
+from tests.truth.allocator import compare as compare_real
 from tests.truth.steps import named, problem, wrong
 
 _FAST = ("tensor and sequence parallel", "latent attention, fused", "first of two stages")
@@ -32,6 +33,13 @@ def test_more_steps(ranks: Ranks, tmp_path: Path) -> None:
 def test_the_optimizer(ranks: Ranks, tmp_path: Path) -> None:
     """What lives while the optimizer works is projected as well: copies of gradients, and roots of moments."""
     assert wrong(compare(ranks, tmp_path, OPTIMIZERS)) == []
+
+
+@pytest.mark.slow
+def test_a_real_training(ranks: Ranks, tmp_path: Path) -> None:
+    """What PyTorch's allocator gave at most to a training on a CPU is what was projected, all included."""
+    (case,) = named(CHOSEN, ["dense"])
+    assert wrong(compare_real(ranks, tmp_path, case)) == []
 
 
 def test_the_cases() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.live_accuracy import compare
 from tests.torchtitan.truth.live_cases import CHOSEN, OPTIMIZERS, drawn
+from tests.truth.allocator import compare as compare_real
 from tests.truth.steps import named, wrong
 
 _FAST = ("four shards, loss at once", "recomputed in part")
@@ -39,6 +40,12 @@ def test_more_steps(titan_ranks: Ranks, tmp_path: Path) -> None:
 def test_the_optimizer(titan_ranks: Ranks, tmp_path: Path) -> None:
     """What lives while the optimizer works one tensor after the other is projected as well."""
     assert wrong(compare(titan_ranks, tmp_path, OPTIMIZERS)) == []
+
+
+def test_a_real_training(titan_ranks: Ranks, tmp_path: Path) -> None:
+    """What PyTorch's allocator gave at most to a training on a CPU is what was projected, all included."""
+    (case,) = named(CHOSEN, ["dense"])
+    assert wrong(compare_real(titan_ranks, tmp_path, case)) == []
 
 
 def test_the_cases() -> None:

@@ -58,6 +58,14 @@ GROUPS = (
         allowed=2.0,
     ),
     Group(
+        title="Real training on CPUs",
+        what="The most bytes by the events of PyTorch's allocator over a whole training through Primus, all included, "
+        "on each of its ranks.",
+        module="tests.truth.real_accuracy",
+        unit="bytes",
+        allowed=2.0,
+    ),
+    Group(
         title="FLOPs of a training step",
         what="PyTorch's FlopCounterMode over the libraries' own steps, and published results that state both figures.",
         module="tests.core.flops_accuracy",

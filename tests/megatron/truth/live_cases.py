@@ -10,7 +10,7 @@ from attrs import frozen
 
 from primus_backend_megatron import host
 from primus_core.experiment import Value
-from primus_core.plan import RunPlan
+from primus_core.plan import Accelerator, RunPlan
 from primus_core.projection.iteration import WORKSPACE, Peak, peak
 from primus_core.shape import ModelShape
 from tests.megatron.experiments import plan_of
@@ -101,9 +101,10 @@ class Case:
     rank: int = 0
     fused: bool = False
 
-    def plan(self) -> RunPlan:
+    def plan(self, workspace: str = "/workspace") -> RunPlan:
         """As `primus run` makes it: fused kernels are those of a GPU."""
-        return plan_of({**DENSE, **self.params}, ranks=self.ranks, accelerator="cuda" if self.fused else "cpu")
+        kind: Accelerator = "cuda" if self.fused else "cpu"
+        return plan_of({**DENSE, **self.params}, ranks=self.ranks, accelerator=kind, workspace=workspace)
 
     def asked(self, *, once: bool = False) -> dict[str, Any]:
         """What `tests.megatron.truth.live_step.measured` is given."""
@@ -114,15 +115,16 @@ class Case:
 
     def projected(self) -> Peak:
         """What projection says of this rank."""
-        shape = self._shape()
+        shape = self.shape()
         return peak(shape, stage_of(shape, self.rank))
 
     def optimizing(self) -> int:
         """Bytes that projection says live on this rank while its optimizer works."""
-        shape = self._shape()
+        shape = self.shape()
         return steps.optimizing(shape, stage_of(shape, self.rank), place_of(shape, self.rank))
 
-    def _shape(self) -> ModelShape:
+    def shape(self) -> ModelShape:
+        """What the back end tells."""
         shape = host.model_shape(self.plan())
         assert shape is not None
         return shape

@@ -10,8 +10,9 @@ from attrs import frozen
 
 from primus_backend_torchtitan import host
 from primus_core.experiment import Value
-from primus_core.plan import RunPlan
+from primus_core.plan import Accelerator, RunPlan
 from primus_core.projection.iteration import Peak, peak
+from primus_core.shape import ModelShape
 from tests.torchtitan.experiments import MOCK, plan_of
 from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE, NORMALIZED
 from tests.torchtitan.truth.comparing import shape_of
@@ -49,9 +50,10 @@ class Case:
     rank: int = 0
     fused: bool = False
 
-    def plan(self) -> RunPlan:
+    def plan(self, workspace: str = "/workspace") -> RunPlan:
         """As `primus run` makes it: fused kernels are those of a GPU."""
-        return plan_of({**DENSE, **self.params}, ranks=self.ranks, accelerator="cuda" if self.fused else "cpu")
+        kind: Accelerator = "cuda" if self.fused else "cpu"
+        return plan_of({**DENSE, **self.params}, ranks=self.ranks, accelerator=kind, workspace=workspace)
 
     def asked(self) -> dict[str, Any]:
         """What `tests.torchtitan.truth.live_step.measured` is given."""
@@ -65,14 +67,18 @@ class Case:
             "fused": self.fused,
         }
 
+    def shape(self) -> ModelShape:
+        """What the back end tells."""
+        return shape_of(self.plan())
+
     def projected(self) -> Peak:
         """What projection says of this rank."""
-        shape = shape_of(self.plan())
+        shape = self.shape()
         return peak(shape, stage_of(shape, self.rank))
 
     def optimizing(self) -> int:
         """Bytes that projection says live on this rank while its optimizer works."""
-        shape = shape_of(self.plan())
+        shape = self.shape()
         return steps.optimizing(shape, stage_of(shape, self.rank), place_of(shape, self.rank))
 
 
