@@ -242,6 +242,17 @@ def test_one_connection_does_not_fill_a_fast_interface_and_rdma_does() -> None:
     )
 
 
+@pytest.mark.parametrize(("machines", "found"), [(["a"] * 4, {}), (["a", "b", "c", "d"], {2: "failure"})])
+def test_nodes_of_one_machine_are_no_peers_in_what_they_compute(machines: list[str], found: dict[int, str]) -> None:
+    """They share its processors; hosts of their own do not."""
+    gathered = few(*(gemm(node, *[40.0 if node == 2 else 100.0] * 5) for node in range(4)), tests=("gemm",))
+    for node, machine in enumerate(machines):
+        gathered = with_probe(
+            gathered, node, Probe(name="meeting", group="network", status="ok", facts={"machine": machine})
+        )
+    assert verdicts(judged(gathered)) == found
+
+
 def test_a_baseline_finds_what_became_slower() -> None:
     """All nodes are slower than in an earlier preflight of the same hosts; without it they are all the same."""
     now, earlier = cluster(4), cluster(4, computes=dict.fromkeys(range(4), 1.5))

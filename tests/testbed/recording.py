@@ -19,6 +19,7 @@ from pathlib import Path
 from primus_core.codec import from_json, to_json
 from primus_core.records import frozen
 from primus_preflight.judging import Report
+from primus_preflight.meeting.joining import own_machine
 from primus_preflight.probes.network.addresses import is_loopback, own_addresses
 from tests.cluster.several import Nodes
 from tests.preflight.sick import run_folder
@@ -41,13 +42,11 @@ SCENES = {
     "quick-400mbit": Scene(words=("--quick",), rate="400mbit"),
     "quick-400mbit-busy": Scene(words=("--quick",), rate="400mbit", load=1),
     "quick-1gbit": Scene(words=("--quick",), rate="1gbit"),
-    "quick-unlimited": Scene(words=("--quick",)),
-    "quick-unlimited-busy": Scene(words=("--quick",), load=1),
     "quick-six-hosts": Scene(words=("--quick",), hosts=6, rate="200mbit"),
     "all-tests-400mbit": Scene(words=("--perf-test",), rate="400mbit"),
     "all-tests-100mbit": Scene(words=("--perf-test", "--sizes=1M", "--gemm-size=512"), hosts=3, rate="100mbit"),
     "all-tests-two-hosts-busy": Scene(words=("--perf-test", "--sizes=4M"), hosts=2, rate="400mbit", load=1),
-    "transfers-unlimited": Scene(words=("--tests=inter-p2p,inter-ring-p2p,inter-alltoall",)),
+    "transfers-1gbit": Scene(words=("--tests=inter-p2p,inter-ring-p2p,inter-alltoall",), rate="1gbit"),
     "single": Scene(words=("--perf-test",), hosts=1),
     "single-two-ranks-busy": Scene(words=("--perf-test", "--ranks-per-node=2"), hosts=1, load=1),
 }
@@ -71,7 +70,12 @@ def record(scene: Scene, folder: Path) -> Report:
 def _anonymous(text: str) -> str:
     """Without this machine's name, kernel and addresses."""
     addresses = [one for each in own_addresses().values() for one in each if not is_loopback(one)]
-    told = {platform.release(): "6.1.0", socket.gethostname(): "node1", **dict.fromkeys(addresses, f"{NETWORK}.1")}
+    told = {
+        own_machine(): "machine",
+        platform.release(): "6.1.0",
+        socket.gethostname(): "node1",
+        **dict.fromkeys(addresses, f"{NETWORK}.1"),
+    }
     for real, made_up in told.items():
         text = text.replace(f'"{real}"', f'"{made_up}"')
     return text

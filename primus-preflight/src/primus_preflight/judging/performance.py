@@ -32,6 +32,8 @@ class Judging:
     names: Names
     models: Mapping[int, str] = field(factory=dict)
     """Names of the nodes' accelerators: different ones are no peers."""
+    sharing: frozenset[int] = frozenset()
+    """Nodes that compute with the same processors: see `primus_preflight.judging.machines`."""
 
 
 @frozen(kw_only=True)
@@ -60,7 +62,7 @@ class _Trials:
 
 def slow(measurements: Sequence[Measurement], by: Judging) -> Iterator[Fault]:
     """Faults of what ran, but more slowly than its peers, and of groups that failed."""
-    alone = [one for one in measurements if len(one.nodes) == 1]
+    alone = [one for one in measurements if len(one.nodes) == 1 and one.nodes[0] not in by.sharing]
     for peers in _grouped(figures_of(alone), lambda one: _alike(one.measurement, by)).values():
         yield from _slow_alone(peers, by)
     together = [one for one in measurements if len(one.nodes) > 1]

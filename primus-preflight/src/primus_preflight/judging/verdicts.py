@@ -11,6 +11,7 @@ from primus_preflight.judging.agreement import differing
 from primus_preflight.judging.comparing import comparisons
 from primus_preflight.judging.limits import Limits
 from primus_preflight.judging.looks import failed_alone, looked, untested
+from primus_preflight.judging.machines import sharing
 from primus_preflight.judging.names import Names
 from primus_preflight.judging.performance import Judging, slow
 from primus_preflight.judging.presence import absent, clocks, lost, unfinished, unreached
@@ -69,7 +70,7 @@ def _faults(gathered: Gathered, limits: Limits, names: Names, baseline: Gathered
     accused = frozenset(node for fault in plain if fault.level in FAULTY for node in fault.nodes)
     return chain(
         plain,
-        slow(speeds, Judging(limits=limits, names=names, models=hardware.models)),
+        slow(speeds, Judging(limits=limits, names=names, models=hardware.models, sharing=sharing(gathered))),
         below_specification(speeds, hardware, limits),
         below_baseline(speeds, baseline, names, limits),
         untested(gathered, measurements, accused),

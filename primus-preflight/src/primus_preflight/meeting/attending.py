@@ -13,6 +13,7 @@ from attrs import evolve
 from primus_core.codec import from_json
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError
+from primus_core.experiment import Value
 from primus_core.nodes.listening import listen
 from primus_core.plan import RunPlan
 from primus_preflight.agent.files import folder_of, record_of, write_measurements
@@ -62,7 +63,8 @@ class Attending:
     def attend(self) -> Node:
         """The node with what it has to say of the meeting: how it went here, and whom it could not reach."""
         began = time.monotonic()
-        facts, error = {}, ""
+        facts: dict[str, Value] = {"machine": own_machine() or None}
+        error = ""
         try:
             facts["coordinator"] = self._meet()
         except GoneError as gone:
