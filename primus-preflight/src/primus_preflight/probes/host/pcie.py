@@ -79,8 +79,8 @@ def _slow(link: Link, how: str) -> Finding:
     return warning(
         "host.pcie",
         f"the PCIe link of {link.kind} {link.address} runs at {how}",
-        f"x{link.width} of x{link.width_possible}, {link.speed_gts} of {link.speed_possible_gts} GT/s, "
-        "which card and slot can",
+        f"x{link.width} of x{link.width_possible}, {link.speed_gts} of {link.speed_possible_gts} GT/s"
+        ": what card and slot can",
         "Restart the node; where it stays so, have the card and its riser or cable looked at.",
     )
 
