@@ -39,10 +39,11 @@ def test_what_is_not_here_is_asked_for(tmp_path: Path) -> None:
     """Each node's record is kept at once, and is complete when the node was there to the end; one that cannot be read,
     or says that it is another node's, is none."""
     write_node(tmp_path, Node(node=0, host="host0", complete=True))
-    nodes = Telling(5, {1: record(1), 2: record(2), 3: '{"node": 3, "from": "a later version"}', 4: record(0)})
+    other = '{"node": 3, "from": "a later version"}'
+    nodes = Telling(6, {1: record(1), 2: record(2), 3: other, 4: record(0), 5: "[" * 100_000})
     records = Records(tmp_path, nodes)
     records.take()
-    assert nodes.asked == [1, 2, 3, 4]
+    assert nodes.asked == [1, 2, 3, 4, 5]
     assert [(one.node, one.complete) for one in read([tmp_path]).nodes] == [(0, True), (1, False), (2, False)]
     nodes.lost[2] = "it died"
     records.finish()

@@ -32,7 +32,7 @@ def from_json(cls: type[T], text: str, *, source: str = "") -> T:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter: nested a thousand times
         raise ConfigError("not valid JSON", where=source, why=str(error)) from None
     if not isinstance(data, dict):
         raise ConfigError(f"not a {cls.__name__}", where=source, why=f"a map is needed @ $, not {type(data).__name__}")
