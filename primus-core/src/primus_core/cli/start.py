@@ -25,6 +25,8 @@ from primus_core.rundir import RunDir
 from primus_core.submit.console import Console
 from primus_core.submit.handle import Handle, read_handle, requeue, write_handle
 
+_SIGNALLED = 128
+
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Start the run of a plan and wait for its end; returns its exit code."""
@@ -39,7 +41,18 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
         handle, ended = _carried_out(plan, env, name=args.handle or None, starts=args.starts)
     if handle is not None and ended.stopped:
         _ask_again(handle, ended)
-    return ended.exit_code
+    if plan.task.kind != "preflight" or ended.stopped or ended.exit_code > _SIGNALLED:
+        return ended.exit_code
+    return _judged(plan, env)
+
+
+def _judged(plan: RunPlan, env: Mapping[str, str]) -> int:
+    """The nodes of a preflight have said what they saw: its own command judges them, and leaves the reports."""
+    from primus_core.cli.main import find_command  # here: it calls this module
+
+    words = plan.task.arguments.get("judge")
+    options = list(map(str, words)) if isinstance(words, list) else []
+    return find_command("preflight")(["report", plan.run_dir, *options], env)
 
 
 def _carried_out(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def prepare(
     Raises:
         PrimusError: anything is wrong with arguments, files, plugins or this host.
     """
+    arguments = {**arguments, "judge": _judging_words(args)}
     task = Task(kind="preflight", entry=ENTRY, arguments=arguments, runner="plain")
     if args.config is None:
         prepared = prepare_task(args, env, lambda given: _plan(given, task, args.accelerator), starts=starts)
@@ -42,6 +44,12 @@ def prepare(
         prepared = _of_experiment(args, task, env, starts=starts)
     _refuse(prepared, args)
     return prepared
+
+
+def _judging_words(args: argparse.Namespace) -> list[Value]:
+    """Options of `primus preflight report`, for the job of a scheduler, which judges at its end in any folder."""
+    files = {"--limits": args.limits, "--baseline": args.baseline}
+    return [word for name, path in files.items() if path for word in (name, os.path.abspath(path))]
 
 
 def _plan(given: Given, task: Task, accelerator: Accelerator | None) -> RunPlan:
