@@ -21,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD", help="of titles; default: everything")
     parser.add_argument("--output", default=str(ROOT / "docs/accuracy.md"), metavar="FILE")
-    about = "take the rows of earlier starts from DIR/MODULE.jsonl, where there are some"
+    about = "keep the rows of each group's program in DIR/MODULE.jsonl, and take them from there where they are"
     parser.add_argument("--rows", metavar="DIR", type=Path, help=about)
     args = parser.parse_args()
     chosen = [group for group in GROUPS if not args.words or any(word in group.title for word in args.words)]
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def _told(group: Group, rows: Path | None) -> Outcome:
-    outcome = (kept(group, rows) if rows else None) or run(group, ROOT)
+    outcome = (kept(group, rows) if rows else None) or run(group, ROOT, rows)
     off = _off(group, outcome)
     state = outcome.problem or f"{len(outcome.rows)} rows, {off} beyond {group.allowed} %"
     print(f"{group.title}: {state} ({outcome.seconds:.0f} s)", flush=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
+from primus_core.quantities import memory_size
 from primus_core.render.tables import markdown_text
 from tools.accuracy.groups import Group
 from tools.accuracy.rows import Outcome, Row
@@ -46,17 +47,21 @@ def _summary(outcomes: Mapping[Group, Outcome]) -> list[str]:
     lines = [
         "Rows that say why they are not judged are listed, and not among the lowest and the highest.",
         "",
-        "| what | judged | exact | lowest | highest | allowed | listed |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| what | judged | exact | lowest | highest | allowed | listed | minutes | memory |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for group, outcome in outcomes.items():
         errors = [row.error for row in outcome.rows if row.error is not None and not row.note]
         low, high = (f"{min(errors):+.3f} %", f"{max(errors):+.3f} %") if errors else ("", "")
         exact, listed = sum(error == 0 for error in errors), len(outcome.rows) - len(errors)
-        lines.append(
-            f"| {group.title} | {len(errors)} | {exact} | {low} | {high} | {group.allowed} % | {listed or ''} |"
-        )
+        cells = (group.title, len(errors), exact, low, high, f"{group.allowed} %", listed or "", *_cost(outcome))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return [*lines, ""]
+
+
+def _cost(outcome: Outcome) -> tuple[str, str]:
+    """Minutes, and the largest process."""
+    return f"{outcome.seconds / 60:.0f}", memory_size(outcome.memory) if outcome.memory else ""
 
 
 def _section(group: Group, outcome: Outcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -50,34 +51,49 @@ class Outcome:
 
     rows: tuple[Row, ...]
     seconds: float
+    memory: int = 0
+    """Bytes of the largest process of the program, or of one that ran before it."""
     problem: str = ""
     """Why there are not all rows."""
 
 
 def kept(group: Group, folder: Path) -> Outcome | None:
-    """The rows that an earlier start of the group's program left in ``MODULE.jsonl``; None where there are none."""
-    file = folder / f"{group.module}.jsonl"
+    """What an earlier start of the group's program left in ``MODULE.jsonl``; None where there is nothing whole."""
+    file = _file(group, folder)
     if not file.exists():
         return None
-    problem = "rows of earlier starts of the program, which need not be all"
-    return Outcome(rows=tuple(_rows(file.read_text(encoding="utf-8"))), seconds=0.0, problem=problem)
+    text = file.read_text(encoding="utf-8")
+    end = json.loads(text.splitlines()[-1])
+    return Outcome(rows=tuple(_rows(text)), seconds=end["seconds"], memory=end["memory"], problem=end["problem"])
 
 
-def run(group: Group, root: Path) -> Outcome:
-    """Start the group's program, and read what it prints; a program that is not there is a problem, no error."""
+def run(group: Group, root: Path, folder: Path | None = None) -> Outcome:
+    """Start the group's program, and read what it prints; a program that is not there is a problem, no error.
+
+    Args:
+        folder: to keep what it printed in.
+    """
     started = time.monotonic()
     if find_spec(group.module.rpartition(".")[0]) is None or find_spec(group.module) is None:
         return Outcome(rows=(), seconds=0.0, problem=f"not measured: there is no {group.module}")
     words = [sys.executable, "-m", group.module]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
-    rows = tuple(_rows(done.stdout))
     problem = "" if done.returncode == 0 else f"it ended with {done.returncode}: {_last_line(done.stderr)}"
-    return Outcome(rows=rows, seconds=time.monotonic() - started, problem=problem)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    end = {"seconds": time.monotonic() - started, "memory": memory, "problem": problem}
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _file(group, folder).write_text(f"{done.stdout.rstrip()}\n{json.dumps(end)}\n", encoding="utf-8")
+    return Outcome(rows=tuple(_rows(done.stdout)), **end)
+
+
+def _file(group: Group, folder: Path) -> Path:
+    return folder / f"{group.module}.jsonl"
 
 
 def _rows(text: str) -> Iterator[Row]:
     for line in text.splitlines():
-        if line.startswith("{"):
+        if line.startswith('{"model"'):
             yield row_of(json.loads(line))
 
 

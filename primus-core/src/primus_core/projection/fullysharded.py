@@ -99,14 +99,14 @@ def _block(block: Block, shape: ModelShape, place: Place) -> Static:
 
 
 def _parameter(parameter: Parameter, shape: ModelShape, place: Place) -> Static:
-    """A copy has a place of its own in what is gathered and reduced only."""
+    """A copy has a place of its own in what is gathered and reduced only; gradients are as long as the first shard."""
     sharding, shard = shape.sharding, shard_of(parameter, shape, place)
     kept = sharding.main or parameter.dtype
-    own, padding = size_of(shard.own, kept), size_of(shard.stored, kept) - size_of(shard.own, kept)
+    own, stored = size_of(shard.own, kept), size_of(shard.stored, kept)
     if parameter.shared:
-        return Static(gradients=own, padding=padding)
+        return Static(gradients=stored)
     state = sum(size_of(shard.own, moment) for moment in sharding.moments)
-    return Static(weights=own, gradients=own, moments=state, padding=2 * padding)
+    return Static(weights=own, gradients=stored, moments=state, padding=stored - own)
 
 
 def _gathered(parameter: Parameter, shape: ModelShape, place: Place) -> Gathering:

@@ -12,13 +12,14 @@ class Static:
     weights: int = 0
     """That the optimizer or the forward pass works on, shared copies among them."""
     gradients: int = 0
+    """Of fully sharded weights with their padding, as they come to be in a step."""
     main: int = 0
     """The optimizer's own copy of the weights, where it has one beside them."""
     moments: int = 0
     buffers: int = 0
     """Of the model: such as rotations of positions, and counters of experts."""
     padding: int = 0
-    """Of all these, so that shares are equal."""
+    """Of the others, so that shares are equal."""
 
     @property
     def total(self) -> int:

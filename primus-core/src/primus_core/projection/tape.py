@@ -197,7 +197,8 @@ class _Backward:
             needed = kept_inside or (part.dropped and bool(self.plan.keepers.get(name)))
             later = self.plan.last_use.get(name, -1)
             read_later = index < later and later in part
-            held = self.setting.holds_output and self.plan.maker[name] == part.last
+            given = self.plan.maker[name] == part.last or (part.dropped and later > part.last)
+            held = self.setting.holds_output and given
             if not (needed or read_later or held) and self.plan.maker[name] <= index:
                 self.memory.drop(name if name in part.told.saves else self._second(name))
 
@@ -212,6 +213,7 @@ class _Backward:
         self._free_after(index, op, arrived)
         for name, storage in fresh:
             self._accumulate(name, storage, f"{self.name}: {op.name}, backward")
+        self._let_go(index)
 
     def _weight(self, name: str) -> int:
         if self.setting.keeps_all:
@@ -236,13 +238,29 @@ class _Backward:
         passed = bool(op.passes)
         for name in arrived:
             storage = self.gradients.pop(name)
-            if not passed and not self._shared(storage) and not (self.setting.keeps_all and op.weights):
+            if self._is_held(index, name):
+                self.gradients[f"{_HELD} {name}"] = storage
+            elif not passed and not self._shared(storage) and not (self.setting.keeps_all and op.weights):
                 self.memory.drop(storage)
         if not self.setting.holds_weights:
             for weight in op.weights:
                 self.memory.drop(f"weight {weight} {index}")
         if not self.setting.keeps_all:
             self._free_kept(index)
+
+    def _is_held(self, index: int, name: str) -> bool:
+        """The gradient of what a recomputed part gives to others stays until the part has run backward, as its output
+        does."""
+        part = self.plan.part_of(index)
+        return self.setting.holds_output and part is not None and self.plan.last_use.get(name, -1) > part.last
+
+    def _let_go(self, index: int) -> None:
+        """Of the gradients that a part held, where it has run backward."""
+        part = self.plan.part_of(index)
+        for name in part.made if part is not None and part.first == index else ():
+            storage = self.gradients.pop(f"{_HELD} {name}", None)
+            if storage is not None:
+                self._release(storage)
 
     def _free_kept(self, index: int) -> None:
         for name, keepers in self.plan.keepers.items():
