@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -91,6 +92,36 @@ def _adam(params: Any, *, adam_w_mode: bool, **options: Any) -> Any:
     return (torch.optim.AdamW if adam_w_mode else torch.optim.Adam)(params, fused=True, **options)
 
 
+class Whole(torch.nn.Module):
+    """A product with a weight that each tensor parallel rank has whole, as Transformer Engine's layers of latent
+    attention have for the narrow tensors."""
+
+    def __init__(self, inner: int, width: int, *, config: Any, **options: Any) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(width, inner, dtype=config.params_dtype))
+        self.weight.sequence_parallel = config.sequence_parallel
+
+    def forward(self, source: Any) -> Any:
+        return torch.nn.functional.linear(source, self.weight), None
+
+
+@contextlib.contextmanager
+def _narrow() -> Iterator[None]:
+    from megatron.core.transformer import multi_latent_attention as latent
+
+    original = latent.MLASelfAttention.__init__
+
+    def make(self: Any, config: Any, submodules: Any, *args: Any, **options: Any) -> None:
+        products = {"linear_q_down_proj": Whole, "linear_kv_down_proj": Whole}
+        original(self, config, replace(submodules, **products), *args, **options)
+
+    with (
+        mock.patch.object(latent.MLASelfAttention, "__init__", make),
+        mock.patch.object(latent, "TELinear", Whole),
+    ):
+        yield
+
+
 class _NoFp8:
     """What Transformer Engine says of 8-bit numbers where none are used."""
 
@@ -126,6 +157,7 @@ def fused() -> Iterator[None]:
 
     with (
         _transformer_engine(),
+        _narrow(),
         mock.patch.object(attention, "scaled_dot_product_attention", _attention),
         mock.patch.object(torch.nn.RMSNorm, "forward", _norm),
         mock.patch.object(mlp, "bias_swiglu_impl", _gated),

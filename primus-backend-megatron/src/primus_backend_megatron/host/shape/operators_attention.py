@@ -105,19 +105,21 @@ def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, 
         return [_kernel(work, (query, key, "value"), ("qkv",), held)], held
     size = work.context * work.wide(work.groups * work.head)
     allowed = Activation(name="mask", bytes=work.length * work.length * work.context * work.element, gradient=0)
-    gathers = [
-        Operator(
-            name=f"{source}.gather",
-            component="attention",
-            reads=(source,),
-            makes=(Activation(name=f"{source}.gathered", bytes=size),),
-            holds=("qkv", *held),
-            backward_scratch=size // work.context,
-        )
-        for source in (key, "value")
-    ]
+    gathers = [gather(work, source, size, ("qkv", *held)) for source in (key, "value")]
     reads = (query, f"{key}.gathered", "value.gathered")
     return [*gathers, _kernel(work, reads, (), held, None if work.fused else allowed)], (*held, "qkv", *reads)
+
+
+def gather(work: Work, source: str, size: int, holds: tuple[str, ...]) -> Operator:
+    """Keys or values of all context parallel ranks, of so many bytes."""
+    return Operator(
+        name=f"{source}.gather",
+        component="attention",
+        reads=(source,),
+        makes=(Activation(name=f"{source}.gathered", bytes=size),),
+        holds=holds,
+        backward_scratch=size // work.context,
+    )
 
 
 def _kernel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from primus_backend_megatron.host.shape.operators_attention import gather
 from primus_backend_megatron.host.shape.operators_linear import add, row
 from primus_backend_megatron.host.shape.operators_norm import norm
 from primus_backend_megatron.host.shape.operators_work import Work
@@ -164,43 +165,56 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
     """In one kernel, or step by step where that does not take values of another size than keys."""
     length = work.length * work.context
     flops = 2 * work.batch * length * length * latent.heads * work.tensor * (latent.head + latent.value)
-    reads = ("query", "key", "value")
     context = Activation(name="context", bytes=work.wide(latent.heads * latent.value))
+    gathers, reads = _gathered(work, latent)
+    if not work.fused and latent.value != latent.head:
+        return [*gathers, *_by_operations(work, latent, context, flops, reads)]
     sums = Activation(name="context.sums", bytes=work.tokens * latent.heads * FP32, gradient=0)
-    if work.fused or latent.value == latent.head:
-        keeps = (*reads, sums.name, context.name)
-        return [
-            Operator(
-                name="core_attention",
-                component=_COMPONENT,
-                reads=reads,
-                makes=(sums, context),
-                keeps=keeps,
-                flops=flops,
-                backward_flops=flops * 5 // 2,
-                causal=True,
-            )
-        ]
-    return _by_operations(work, latent, context, flops)
+    kernel = Operator(
+        name="core_attention",
+        component=_COMPONENT,
+        reads=reads,
+        makes=(sums, context),
+        keeps=(*reads, sums.name, context.name),
+        flops=flops,
+        backward_flops=flops * 5 // 2,
+        causal=True,
+    )
+    return [*gathers, kernel]
 
 
-def _by_operations(work: Work, latent: Latent, context: Activation, flops: int) -> list[Operator]:
+def _gathered(work: Work, latent: Latent) -> tuple[list[Operator], tuple[str, ...]]:
+    """Keys and values of all context parallel ranks; the names of what attention then reads."""
+    if work.context == 1:
+        return [], ("query", "key", "value")
+    sizes = {"key": latent.head, "value": latent.value}
+    gathers = [
+        gather(work, name, work.context * work.wide(latent.heads * size), ("query", "key", "value"))
+        for name, size in sizes.items()
+    ]
+    return gathers, ("query", "key.gathered", "value.gathered")
+
+
+def _by_operations(
+    work: Work, latent: Latent, context: Activation, flops: int, reads: tuple[str, ...]
+) -> list[Operator]:
     """Everything in fp32, with the whole matrix of weights: kept are it, and scaled queries, keys and values."""
     matrix = work.batch * latent.heads * work.length * work.length * work.context * FP32
     wide, narrow = (work.tokens * latent.heads * size * FP32 for size in (latent.head, latent.value))
-    gradients = (2 * wide + 2 * narrow) * work.element // FP32
+    keys, values = wide * work.context, narrow * work.context
+    gradients = (wide + keys + 2 * narrow) * work.element // FP32
     kept = tuple(
         Activation(name=f"core.{name}", bytes=size, gradient=0)
-        for name, size in (("query", wide), ("key", wide), ("value", narrow), ("matrix", matrix))
+        for name, size in (("query", wide), ("key", keys), ("value", values), ("matrix", matrix))
     )
     return [
         Operator(
             name="core_attention",
             component=_COMPONENT,
-            reads=("query", "key", "value"),
+            reads=reads,
             makes=(*kept, Activation(name="context.strided", bytes=context.bytes)),
             keeps=tuple(each.name for each in kept),
-            scratch=matrix + 2 * wide,
+            scratch=matrix + wide + keys,
             backward_scratch=max(0, 2 * matrix - gradients),
             flops=flops,
             causal=True,
