@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.cluster.conftest import MakeHosts
 from tests.cluster.several import Nodes
 from tests.e2e.support import environment
 from tests.preflight.sick import install, node, probe, run_folder
-from tests.testbed import sshd
+from tests.testbed import faulty_torch, sshd
 from tests.testbed.containers import Engine
 from tests.testbed.images import Image
 from tests.testbed.slurm import Slurm, primus
@@ -81,7 +82,7 @@ def test_nodes_that_are_started_by_hand(make_hosts: MakeHosts, tmp_path: Path) -
     """One of three never comes: it is named when the time is over, and the two others are judged."""
     hosts = make_hosts(3)
     nodes = Nodes(hosts, tmp_path / "out")
-    nodes.start("preflight", "--host", "--run-id=check", "--timeout=15", only=(0, 1))
+    nodes.start("preflight", "--host", "--run-id=check", "--timeout=30", only=(0, 1))
     first, second = nodes.end()
     assert (first.code, second.code) == (3, 0), first.text
     assert nodes_in(tmp_path) == ["node-0.json", "node-1.json"]
@@ -98,6 +99,24 @@ def test_a_host_that_is_cut_off(make_hosts: MakeHosts, tmp_path: Path) -> None:
     assert said[0].code == 3, said[0].text
     assert nodes_in(tmp_path) == ["node-0.json", "node-1.json", "node-2.json"]
     assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text().split() == ["node3"]
+
+
+@pytest.mark.parametrize(("what", "test"), [("sums", "inter-allreduce"), ("products", "gemm")])
+def test_a_host_that_gives_wrong_values(
+    make_hosts: MakeHosts, tmp_path: Path, what: Literal["sums", "products"], test: str
+) -> None:
+    """All tests of three hosts, one of which errs in one element of its sums or products: the screen names it alone."""
+    nodes = Nodes(make_hosts(3), tmp_path / "out")
+    plugin = {1: {"PYTHONPATH": str(faulty_torch.install(tmp_path / "plugin", what))}}
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("{warning: 0.98, failure: 0.99}\n")  # speeds of so little work are those of the machine's moods
+    small = ("--gemm-size=128", "--sizes=64K", "--iterations=2", "--join-seconds=100", f"--limits={limits}")
+    nodes.start("preflight", "--perf-test", *small, "--run-id=check", each=plugin)
+    first, *_ = nodes.end()
+    assert first.code == 3, first.text
+    assert "failure  node2: gives wrong results" in first.text
+    assert f"{test} " in first.text
+    assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text().split() == ["node2"]
 
 
 def test_all_nodes_need_the_name_of_the_run(make_hosts: MakeHosts, tmp_path: Path) -> None:

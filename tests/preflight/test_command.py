@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -14,6 +15,7 @@ from primus_preflight.model import Gathered
 from tests.e2e.support import EXAMPLE
 from tests.preflight.nodes import plan
 from tests.preflight.sick import install, node, preflight, probe, run_folder
+from tests.testbed import faulty_torch
 
 CPU_SECONDS = 1.0
 """Twice what a look at a host may cost on a quiet machine, for a busy one; `benchmarks/startup.py` tells the figure."""
@@ -25,7 +27,7 @@ def test_a_host_is_looked_at_without_torch(tmp_path: Path) -> None:
     tries = [preflight(tmp_path / "out", "--host", path=[tmp_path]) for _ in range(3)]
     assert {one.code for one in tries} <= {0, 3}, tries[0].text
     seen = node(tmp_path / "out")
-    assert {one.group for one in seen.probes} == {"host", "plugin"}
+    assert {one.group for one in seen.probes} == {"host"}
     assert {one.status for one in seen.probes} <= {"ok", "unavailable"}
     assert min(one.cpu_seconds for one in tries) < CPU_SECONDS
 
@@ -131,6 +133,28 @@ def test_wrong_arguments(
     assert main(["preflight", *words]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "test", "told"),
+    [
+        ("products", "gemm", "1 of 128 rows of the product are wrong"),
+        ("sums", "intra-allreduce", "1 of 16384 elements are wrong"),
+    ],
+)
+def test_a_host_that_gives_wrong_values(
+    tmp_path: Path, what: Literal["sums", "products"], test: str, told: str
+) -> None:
+    """All tests of one host whose torch errs in one element of a product, or of a sum: it fails by its name."""
+    small = ("--gemm-size=128", "--sizes=64K", "--iterations=2")
+    done = preflight(tmp_path / "out", "--perf-test", *small, path=[faulty_torch.install(tmp_path / "site", what)])
+    host = node(tmp_path / "out").host
+    assert done.code == 3, done.text
+    assert f"failure  {host}: gives wrong results" in done.text
+    assert f"{test} " in done.text
+    assert told in done.text
+    assert (run_folder(tmp_path / "out") / "failing_nodes.txt").read_text() == f"{host}\n"
 
 
 def test_an_accelerator_that_was_asked_for(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from primus_core.codec import from_json
 from primus_preflight.agent.files import Measured
 from primus_preflight.model import Measurement
 from primus_preflight.performance.tokens import TOKENS
-from tests.testbed import faulty_sums
+from tests.testbed import faulty_torch
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_every_test_of_one_node_gives_right_values(tmp_path: Path) -> None:
 
 def test_sums_that_are_wrong_are_told(tmp_path: Path) -> None:
     """Where sums come out wrong the figure does not count; other tests are not touched."""
-    plugin = faulty_sums.install(tmp_path / "plugin")
+    plugin = faulty_torch.install(tmp_path / "plugin", "sums")
     with meeting(tmp_path, ["intra-allreduce", "intra-alltoall"], PYTHONPATH=str(plugin)):
         pass
     found = measurements(tmp_path)
