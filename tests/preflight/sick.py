@@ -23,7 +23,7 @@ from primus_core.outcome import Finding, Where
 CONTRACT = 1
 @host
 def preflight_check(plan, where, env):
-    node = env["RANK"] if plan.target.nodes > 1 else "0"
+    node = env.get("RANK", "") if plan.target.nodes > 1 else "0"
     if where is not Where.NODE or node not in env.get("SICK_NODES", "0").split(","):
         return ()
     how = env.get("SICK", "well")
