@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -18,7 +19,6 @@ from primus_core.experiment import Experiment, Sections, Value
 from primus_core.hooks import HostPlugins
 from primus_core.nodes.place import Place, place_of
 from primus_core.outcome import Finding
-from primus_core.pipeline import Judged, Scope, judge
 from primus_core.plan import ON_THIS_HOST, RunPlan, Submission
 from primus_core.planning.accelerators import Found, find_accelerators
 from primus_core.planning.assumed import meant_by
@@ -42,6 +42,9 @@ from primus_core.planning.volumes import on_host, with_host_paths
 from primus_core.records import frozen
 from primus_core.resolve import SYSTEM_DEFAULT, resolve, with_sections
 from primus_core.rundir import RunDir, new_run_id
+
+if TYPE_CHECKING:
+    from primus_core.pipeline import Judged
 
 
 @frozen(kw_only=True)
@@ -99,6 +102,8 @@ def prepare(args: argparse.Namespace, shell: Mapping[str, str], *, starts: bool 
 def _prepared(
     args: argparse.Namespace, shell: Mapping[str, str], request: Request, plugins: discovery.Plugins, *, starts: bool
 ) -> Prepared:
+    from primus_core.pipeline import Scope, judge  # here: tasks without an experiment are not judged so
+
     experiment = resolved(_file(args, shell, request), args, {**shell, **request.env}, plugins)
     request, sections, typed = located(args, shell, request, experiment.launchers)
     request = evolve(request, preflight="off" if args.skip_preflight else args.preflight)

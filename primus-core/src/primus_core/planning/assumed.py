@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from primus_core.experiment import Experiment, Value
-from primus_core.hardware import AcceleratorModel, accelerator_models
 from primus_core.plan import Accelerator
 from primus_core.planning.accelerators import ASSUMED_PER_NODE, Found
 from primus_core.planning.sections import CONTAINER, SLURM
+
+if TYPE_CHECKING:
+    from primus_core.hardware import AcceleratorModel
 
 _WORDS: tuple[tuple[Accelerator, re.Pattern[str]], ...] = (
     ("rocm", re.compile(r"rocm|(?<![a-z])(?:amd|mi\d{3}x?)(?![a-z])", re.IGNORECASE)),
@@ -50,6 +53,8 @@ def named_model(launcher: str, sections: Mapping[str, Mapping[str, Value]]) -> A
     Args:
         sections: the typed options of the launchers.
     """
+    from primus_core.hardware import accelerator_models  # here: runs that start ask for it, and no dry run
+
     flags = sections.get(SLURM, {}) if launcher == SLURM else {}
     words = re.split(r"[:,|&()\s]", " ".join(str(flags[name]) for name in _TELLING if name in flags))
     found = {model.model: model for model in accelerator_models() if any(_is_called(model, word) for word in words)}
