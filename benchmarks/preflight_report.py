@@ -14,7 +14,7 @@ from attrs import evolve
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from primus_core.codec import to_json
-from primus_preflight.agent.files import Measured, write_asked, write_node
+from primus_preflight.agent.files import ASKED, Measured, write_node
 from primus_preflight.gathering import read
 from primus_preflight.judging import Limits, judge
 from primus_preflight.model import Gathered
@@ -43,11 +43,12 @@ def main() -> int:
 
 def leave(gathered: Gathered, folder: Path) -> None:
     """Write what the nodes and their coordinator would have written."""
-    write_asked(folder, evolve(gathered, nodes=(), measurements=()))
+    asked = evolve(gathered, nodes=(), measurements=())
+    (folder / ASKED).write_text(to_json(asked), encoding="utf-8")
     for node in gathered.nodes:
         write_node(folder, node)
-    measured = Measured(run_id=gathered.run_id, coordinator=0, measurements=gathered.measurements)
-    (folder / "measurements-0.json").write_text(to_json(measured))
+    measured = Measured(run_id=gathered.run_id, measurements=gathered.measurements, complete=True)
+    (folder / "measurements.json").write_text(to_json(measured))
 
 
 if __name__ == "__main__":
