@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,43 +58,38 @@ class Outcome:
 
 
 def kept(group: Group, folder: Path) -> Outcome | None:
-    """What an earlier start of the group's program left in ``MODULE.jsonl``; None where there is nothing whole."""
-    file = _file(group, folder)
-    if not file.exists():
-        return None
-    text = file.read_text(encoding="utf-8")
-    end = json.loads(text.splitlines()[-1])
-    return Outcome(rows=tuple(_rows(text)), seconds=end["seconds"], memory=end["memory"], problem=end["problem"])
+    """What an earlier start of the group's program left in ``MODULE.jsonl``; None where there is nothing."""
+    file = folder / f"{group.module}.jsonl"
+    return _read(file) if file.exists() else None
 
 
-def run(group: Group, root: Path, folder: Path | None = None) -> Outcome:
+def run(group: Group, root: Path, folder: Path) -> Outcome:
     """Start the group's program, and read what it prints; a program that is not there is a problem, no error.
 
     Args:
-        folder: to keep what it printed in.
+        folder: to keep in what it prints.
     """
     started = time.monotonic()
     if find_spec(group.module.rpartition(".")[0]) is None or find_spec(group.module) is None:
         return Outcome(rows=(), seconds=0.0, problem=f"not measured: there is no {group.module}")
-    words = [sys.executable, "-m", group.module]
-    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
-    problem = "" if done.returncode == 0 else f"it ended with {done.returncode}: {_last_line(done.stderr)}"
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    end = {"seconds": time.monotonic() - started, "memory": memory, "problem": problem}
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        _file(group, folder).write_text(f"{done.stdout.rstrip()}\n{json.dumps(end)}\n", encoding="utf-8")
-    return Outcome(rows=tuple(_rows(done.stdout)), **end)
+    file = folder / f"{group.module}.jsonl"
+    with file.open("w", encoding="utf-8") as kept_:
+        words = [sys.executable, "-m", group.module]
+        done = subprocess.run(words, cwd=root, stdout=kept_, stderr=subprocess.PIPE, text=True, check=False)
+        problem = "" if done.returncode == 0 else f"it ended with {done.returncode}: {_last_line(done.stderr)}"
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        end = {"seconds": time.monotonic() - started, "memory": memory, "problem": problem}
+        kept_.write(json.dumps(end) + "\n")
+    return _read(file)
 
 
-def _file(group: Group, folder: Path) -> Path:
-    return folder / f"{group.module}.jsonl"
-
-
-def _rows(text: str) -> Iterator[Row]:
-    for line in text.splitlines():
-        if line.startswith('{"model"'):
-            yield row_of(json.loads(line))
+def _read(file: Path) -> Outcome:
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    told = [json.loads(line) for line in lines if line.endswith("}")]
+    rows = tuple(row_of(one) for one in told if "model" in one)
+    if told and "seconds" in told[-1]:
+        return Outcome(rows=rows, **told[-1])
+    return Outcome(rows=rows, seconds=0.0, problem="the program was ended before its last row")
 
 
 def row_of(told: Mapping[str, Any]) -> Row:
