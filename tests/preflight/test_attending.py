@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from primus_core.codec import from_json
+from primus_core.ports import free_port
 from primus_preflight.model import Node, Probe
+from tests.preflight.sick import preflight
 
 _LISTENED = """\
 import sys
@@ -41,3 +43,19 @@ def test_a_meeting_without_a_port(tmp_path: Path, port: str, number: int) -> Non
     """Each of several nodes says that it cannot find the others, and why."""
     probe, _ = met(tmp_path, number, 2, port)
     assert (probe.status, probe.error) == ("error", f"MASTER_PORT is {port!r}, and no port where the nodes could meet")
+
+
+def test_a_node_that_finds_nobody_says_so(tmp_path: Path) -> None:
+    """Started by hand, and node 0 is not there: who looks at this node learns that the others miss it."""
+    done = preflight(
+        tmp_path,
+        *("--host", "--run-id=check"),
+        NNODES="2",
+        NODE_RANK="1",
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(free_port("127.0.0.1")),
+        NODES_WAIT_SECONDS="1",
+    )
+    assert done.code == 0, done.text
+    assert "node 0, at which the nodes meet: 127.0.0.1:" in done.text
+    assert "cannot be reached: Connection refused" in done.text

@@ -42,6 +42,8 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
         from primus_preflight.meeting import meet  # here: most looks at a host need none
 
         node = meet(plan, rank, node, _words(plan, "tests"), lambda seen: write_node(folder, seen))
+        for told in _missed(node):
+            rank.log("warning", told)
     write_node(folder, evolve(node, ended=time.time(), complete=True))
     return {"host": node.host, "probes": len(node.probes), "measurements": len(node.measurements)}
 
@@ -72,6 +74,13 @@ def _all_looks(about: Looked) -> Iterator[Look]:
         looks = cast("Callable[[Looked], Sequence[Look]]", import_module(f"primus_preflight.probes.{group}").looks)
         yield from looks(about)
     yield from plugins.looks(about)
+
+
+def _missed(node: Node) -> Iterator[str]:
+    """What of the meeting its node should tell where it runs: the others may never hear it."""
+    for one in node.measurements:
+        if one.test == "meeting":
+            yield f"node {one.nodes[-1]}, at which the nodes meet: {one.error}"
 
 
 def meets(plan: RunPlan) -> bool:
