@@ -118,6 +118,28 @@ def test_too_little_memory_is_told_with_what_helps(capsys: pytest.CaptureFixture
     assert all(change["saved"] > 0 for change in answer["changes"])
 
 
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        ("llama-tiny.yaml", {"recompute_granularity", "recompute_method"}),
+        ("torchtitan/llama-tiny.yaml", {"activation_checkpoint.kind", "parallelism.enable_sequence_parallel"}),
+    ],
+)
+def test_what_saves_memory_is_told_in_the_words_of_the_back_end(
+    capsys: pytest.CaptureFixture[str], file: str, own: set[str]
+) -> None:
+    """A small model on far too long sequences is advised what its back end can do, each with its effect."""
+    sizes = ["seq_length=262144", "max_position_embeddings=262144", "num_layers=16", "hidden_size=1024"]
+    layout = ["accelerator=cuda", "tensor_model_parallel_size=2", *_OWN.get(file, ())]
+    answer = project(capsys, EXAMPLES / file, *sizes, *layout, "--gpu", "mi250x", "--gpus", "2")
+    assert answer["fits"] is False
+    assert own <= {name for change in answer["changes"] for name in change["settings"]}
+
+
+_OWN = {"torchtitan/llama-tiny.yaml": ("parallelism.enable_sequence_parallel=false",)}
+"""What is on unless it is turned off."""
+
+
 @needs_reference
 @pytest.mark.parametrize("name", TOTALS)
 def test_published_models_have_their_size(capsys: pytest.CaptureFixture[str], name: str) -> None:
