@@ -173,6 +173,14 @@ def test_a_file_with_other_columns_is_not_added_to(capsys: pytest.CaptureFixture
     assert main(["benchmark", "gemm", "--output-file", "out.csv", "--overwrite", "--dry-run"]) == 0
 
 
+def test_the_accelerator_of_other_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    """A login node that knows nothing of the nodes takes them for GPUs; the user may say that they are not."""
+    for words, told in (((), "on cuda, 16 ranks"), (("--accelerator=cpu",), "on cpu, 2 ranks")):
+        assert main(["--dry-run", "slurm", "srun", "-N2", "--", "benchmark", "rccl", *words]) == 0
+        assert told in capsys.readouterr().out
+    assert main(["--dry-run", "slurm", "srun", "-N2", "--", "benchmark", "gemm", "--dtype=fp8", *words]) == 2
+
+
 def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """It prints the command that writes the plan, with the suite's options, in the modes it was given in."""
     words = ["--nproc=2", "--", "benchmark", "rccl", "--op", "broadcast", "alltoall", "--check"]

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from primus_preflight.benchmarks.rows import CONTEXT
 from tests.preflight.measuring import Measuring
 
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "benchmark-rows.schema.json").read_text())
 SMALL = ("--duration", "0.005")
 FEW = ("--iters", "3", "--warmup", "1")
 
@@ -25,8 +27,11 @@ def measuring() -> Iterator[Measuring]:
 
 
 def kept(folder: Path) -> list[dict[str, Any]]:
-    """The results in a run's folder."""
-    return [json.loads(line) for line in (folder / "benchmark" / "results.jsonl").read_text().splitlines()]
+    """The results in a run's folder, which have the documented layout."""
+    rows = [json.loads(line) for line in (folder / "benchmark" / "results.jsonl").read_text().splitlines()]
+    for row in rows:
+        Draft202012Validator(SCHEMA).validate(row)
+    return rows
 
 
 def test_a_product_is_measured_and_compared(measuring: Measuring, tmp_path: Path) -> None:
@@ -55,6 +60,7 @@ def test_each_product_of_a_model_is_measured_on_every_rank(measuring: Measuring,
     measured = [[(row["operation"], row["phase"]) for row in rows if row["rank"] == rank] for rank in ("0", "1")]
     assert measured[0] == measured[1]
     assert len(set(measured[0])) == len(measured[0]) == 3 * 13
+    assert len(kept(tmp_path / "run")) == len(rows)
     assert all(float(row["tflops"]) > 0 for row in rows)
 
 
@@ -100,7 +106,8 @@ def test_collectives_are_verified_and_their_bandwidth_is_that_of_nccl_tests(
     measuring.measure(
         tmp_path / "run", "rccl", *words, *FEW, "--repeat=2", "--aggregate-repeat", f"--output-file={output}", ranks=2
     ).check()
-    rows = [json.loads(line) for line in gzip.decompress(output.read_bytes()).splitlines()]
+    rows = kept(tmp_path / "run")
+    assert [json.loads(line) for line in gzip.decompress(output.read_bytes()).splitlines()] == rows
     assert [(row["op"], row["bytes"], row["repeat"]) for row in rows] == [
         (op, size, repeat) for op in ops for size in (256, 4096) for repeat in (1, 2, "all")
     ]

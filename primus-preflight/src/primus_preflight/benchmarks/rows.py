@@ -20,14 +20,15 @@ CONTEXT = (
     "host",
     "rank",
     "world_size",
+    "nodes",
     "device",
     "accelerator",
     "torch",
     "runtime",
     "label",
 )
-"""Of every row: when, where and with what it was measured. ``runtime``: the version of CUDA or ROCm, and of NCCL or
-RCCL; ``label``: a model or a cluster."""
+"""Of every row: when, where and with what it was measured. ``world_size`` and ``nodes`` are those of the whole run;
+``runtime``: the version of CUDA or ROCm, and of NCCL or RCCL; ``label``: a model or a cluster."""
 _TIMES = ("iterations", "median_us", "min_us", "max_us", "spread_percent")
 _COMPUTED = ("tflops", "peak_tflops", "peak_source", "peak_percent", "status", "error")
 _SENT = ("algbw_gbs", "busbw_gbs", "peak_gbs", "peak_source", "peak_percent", "status", "error")
@@ -46,7 +47,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "rccl trace": (*CONTEXT, *_RCCL, "iteration", "us"),
 }
 """By suite, in the order of the columns of a file; other tables of a suite by its name and theirs."""
-_HIDDEN = ("suite", "run_id", "date", "host", "accelerator", "torch", "runtime", "label", "device", "world_size")
+_HIDDEN = tuple(name for name in CONTEXT if name != "rank")
 _HIDDEN_TOO = ("peak_source", "trans_a", "trans_b", "min_us", "max_us", "iterations", "gbs", "backend", "error")
 _LARGE = 1e5
 """From here on five digits would be told with a power of ten."""

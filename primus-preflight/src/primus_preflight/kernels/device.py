@@ -51,6 +51,7 @@ def about(plan: RunPlan, rank: RankContext, device: torch.device) -> dict[str, V
         "host": socket.gethostname(),
         "rank": rank.rank,
         "world_size": rank.world_size,
+        "nodes": plan.target.nodes,
         "device": device_name(device),
         "accelerator": plan.target.accelerator,
         "torch": torch.__version__,

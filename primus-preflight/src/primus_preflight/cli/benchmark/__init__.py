@@ -16,7 +16,7 @@ from primus_core.cli.run import start, warn
 from primus_core.cli.tasks import Given, prepare_task, tell_or_write
 from primus_core.errors import ConfigError, ExitCode
 from primus_core.parameters import nearest
-from primus_core.plan import Mount, RunPlan, Task
+from primus_core.plan import Accelerator, Mount, RunPlan, Task
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.ranks import ranks_per_node
 from primus_core.planning.secrets import named_secrets
@@ -78,23 +78,24 @@ def _run(args: argparse.Namespace, arguments: Arguments, env: Mapping[str, str])
 
 
 def _prepare(args: argparse.Namespace, arguments: Arguments, env: Mapping[str, str], *, starts: bool) -> Prepared:
-    return prepare_task(args, env, lambda given: _plan(given, arguments), starts=starts)
+    return prepare_task(args, env, lambda given: _plan(given, arguments, args.accelerator), starts=starts)
 
 
-def _plan(given: Given, arguments: Arguments) -> RunPlan:
+def _plan(given: Given, arguments: Arguments, accelerator: Accelerator | None) -> RunPlan:
     request, suite = given.request, str(arguments["suite"])
+    kind = accelerator or given.found.kind
     env = {**request.shell, **request.launcher_env, **request.env}
     ranks = ranks_per_node(
         request.ranks_per_node,
         request.launcher,
         typed_sections(named_secrets(given.sections)),
         env=env,
-        kind=given.found.kind,
+        kind=kind,
         found=given.found,
         origins=given.sections,
     )
     _check_ranks(arguments, ranks * given.nodes)
-    if given.found.kind == "cpu" and arguments["dtype"] == "fp8":
+    if kind == "cpu" and arguments["dtype"] == "fp8":
         why = "torch emulates fp8 on CPUs, element by element"
         raise ConfigError("--dtype fp8 on a CPU", why=why, remedy="measure bf16, or run where GPUs are")
     return task_plan(
@@ -103,7 +104,7 @@ def _plan(given: Given, arguments: Arguments) -> RunPlan:
         folder=task_folder("benchmarks", suite, env, request.cwd),
         request=request,
         sections=given.sections,
-        accelerator=given.found.kind,
+        accelerator=kind,
         nodes=given.nodes,
         distributions=given.distributions,
         mounts=_mounts(arguments, task_workspace(env, request.cwd)),

@@ -33,6 +33,8 @@ def parser_of(suite: str) -> Parser:
     _add_output(made, suite)
     add_launch_options(made, defaults="--config")
     made.add_argument("--launcher", metavar="NAME", help="direct, container, slurm or single; default: direct")
+    about = "what nodes have, where it does not follow from this host, the image or the scheduler's options"
+    made.add_argument("--accelerator", choices=("cpu", "cuda", "rocm"), help=about)
     made.add_argument("--run-id", metavar="ID", help="name of the run; default: start time and a random part")
     made.add_argument("--skip-preflight", action="store_true", help="leave out the checks of preflight plugins")
     made.add_argument("--output", metavar="FILE", help="write the plan there and start nothing")
