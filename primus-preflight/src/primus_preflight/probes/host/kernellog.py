@@ -41,10 +41,6 @@ class Fault:
     least: int = 1
     """So many are needed to be worth a word."""
 
-    def told_in(self, said: str) -> re.Match[str] | None:
-        """What a line says of such a fault."""
-        return re.search(self.pattern, said) if self.mark in said else None
-
 
 def _fault(kind: str, mark: str, pattern: str, *, severe: bool = False, least: int = 1) -> Fault:
     return Fault(kind=kind, mark=mark, pattern=pattern, severe=severe, least=least)
@@ -98,8 +94,8 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
         if not mark:  # the second line of a record, which tells a device's name again
             continue
         time = head.split(",")[2:3]
-        for fault in FAULTS:
-            match = fault.told_in(said)
+        for fault in [one for one in FAULTS if one.mark in said]:
+            match = re.search(fault.pattern, said)
             if match and not _of_a_program(match):
                 who = match.groupdict().get("who") or ""
                 yield Event(fault=fault, who=who, seconds=int(time[0]) / 1e6 if time else 0.0, said=said.strip())
