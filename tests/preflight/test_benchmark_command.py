@@ -13,6 +13,7 @@ from primus_preflight.benchmarks.outputs import write_output
 from primus_preflight.benchmarks.products import Product
 from primus_preflight.benchmarks.rows import CONTEXT, Peak, Row, columns_of, with_peaks
 from primus_preflight.benchmarks.sizes import sweep
+from tests.e2e.support import EXAMPLE
 from tests.preflight.measuring import arguments
 
 ABOUT: Row = dict.fromkeys(CONTEXT, "x")
@@ -179,6 +180,13 @@ def test_the_accelerator_of_other_hosts(capsys: pytest.CaptureFixture[str]) -> N
         assert main(["--dry-run", "slurm", "srun", "-N2", "--", "benchmark", "rccl", *words]) == 0
         assert told in capsys.readouterr().out
     assert main(["--dry-run", "slurm", "srun", "-N2", "--", "benchmark", "gemm", "--dtype=fp8", *words]) == 2
+
+
+def test_memory_is_not_learned_from_rates(capsys: pytest.CaptureFixture[str]) -> None:
+    """A projection of memory takes no results of benchmarks, and says what it takes."""
+    write_output("out.jsonl", "rccl", "results", [ROW], overwrite=False)
+    assert main(["projection", "memory", "--config", str(EXAMPLE), "--calibrate", "out.jsonl"]) == 2
+    assert "results of benchmarks have rates" in capsys.readouterr().err
 
 
 def test_a_dry_run_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

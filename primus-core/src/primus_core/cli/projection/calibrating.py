@@ -14,6 +14,10 @@ from primus_core.projection.project import project
 from primus_core.report.projected import measured_memory
 from primus_core.rundir import RunDir
 
+_ROWS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".md")
+"""Ends of the files that `primus benchmark` writes."""
+_REMEDY = "name a run that trained some iterations on GPUs"
+
 
 def learned_from(name: str, asked: Asked) -> Margin:
     """What a run allocated on its heaviest rank beyond its projection, made anew from its plan.
@@ -21,6 +25,9 @@ def learned_from(name: str, asked: Asked) -> Margin:
     Raises:
         ConfigError: there is no such run, it measured nothing, or its back end tells no activations.
     """
+    if name.endswith(_ROWS):
+        why = "results of benchmarks have rates, and memory does not follow from them"
+        raise ConfigError("this is no run", where=name, why=why, remedy=_REMEDY)
     plan = read_plan(plan_of(name, asked.shell))
     return learned_margin(_measured(plan), _projected(plan, asked), plan.run_id)
 
@@ -30,8 +37,7 @@ def _measured(plan: RunPlan) -> int:
     measured = measured_memory(found) if found else None
     if measured is None:
         why = "a run on CPUs measures whole processes" if plan.target.accelerator == "cpu" else "no rank reported any"
-        remedy = "name a run that trained some iterations on GPUs"
-        raise ConfigError("the run has no memory of devices", where=plan.run_dir, why=why, remedy=remedy)
+        raise ConfigError("the run has no memory of devices", where=plan.run_dir, why=why, remedy=_REMEDY)
     return measured
 
 
