@@ -94,7 +94,7 @@ def test_a_host_that_is_cut_off(make_hosts: MakeHosts, tmp_path: Path) -> None:
     hosts = make_hosts(3)
     hosts.check("node3", ["ip", "link", "set", "eth0", "down"])
     nodes = Nodes(hosts, tmp_path / "out")
-    nodes.start("preflight", "--network", "--run-id=check", "--join-seconds=8", "--timeout=60")
+    nodes.start("preflight", "--network", "--run-id=check", "--join-seconds=6", "--timeout=60")
     said = nodes.end()
     assert said[0].code == 3, said[0].text
     assert nodes_in(tmp_path) == ["node-0.json", "node-1.json", "node-2.json"]

@@ -15,8 +15,10 @@ from primus_core.experiment import Value
 from primus_preflight.judging import Report
 from tests.cluster.conftest import MakeHosts
 from tests.cluster.several import Nodes
-from tests.preflight.sick import run_folder
+from tests.e2e.support import environment
+from tests.preflight.sick import node, probe, run_folder
 from tests.testbed.hosts import Hosts
+from tests.testbed.slurm import primus
 
 pytestmark = pytest.mark.cluster
 
@@ -63,11 +65,11 @@ def test_healthy_hosts_pass_in_a_minute(hosts: Hosts, tmp_path: Path) -> None:
     assert time.monotonic() - began < 60
     assert (code, failures(report)) == (0, set())
     assert {one.verdict for one in report.nodes} <= {"pass", "warning"}
-    assert {(one.test, one.members) for one in report.comparisons} == {
-        ("gemm", 1),
-        ("inter-allreduce", 2),
-        ("inter-allreduce", 4),
-    }
+    assert [(one.test, one.members, one.measured) for one in report.comparisons] == [
+        ("gemm", 1, 4),
+        ("inter-allreduce", 2, 6),
+        ("inter-allreduce", 4, 1),
+    ]
 
 
 def test_two_slow_hosts_are_both_named(hosts: Hosts, tmp_path: Path) -> None:
@@ -86,9 +88,9 @@ def test_a_clock_that_is_wrong_and_what_the_network_looks_like(hosts: Hosts, tmp
     assert (code, failures(report)) == (3, {("clock", ("node3",))})
     (clock,) = (fault for fault in report.faults if fault.kind == "clock")
     assert "90 s ahead" in clock.evidence[0]
-    for number, node in enumerate(report.gathered.nodes):
+    for number, looked in enumerate(report.gathered.nodes):
         address = hosts.address(hosts.names[number])
-        seen = {probe.name: probe.facts for probe in node.probes if probe.status == "ok"}
+        seen = {one.name: one.facts for one in looked.probes if one.status == "ok"}
         assert seen["interfaces"]["addresses"] == [address]
         assert list(mapping(seen["interfaces"]["interfaces"])) == ["eth0", "lo"]
         assert seen["names"]["found"] == [address]
@@ -96,6 +98,21 @@ def test_a_clock_that_is_wrong_and_what_the_network_looks_like(hosts: Hosts, tmp
         assert seen["routes"]["peers"] == {"node1": {"interface": "eth0", "from": address}}
     reached = {one.nodes for one in report.gathered.measurements if one.test == "reach" and one.status == "ok"}
     assert len(reached) == 12
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--gpu",), 1)])
+def test_a_host_without_sys(make_hosts: MakeHosts, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    """As in a container that hides ``/sys``: what cannot be seen is no fault, unless accelerators were asked for."""
+    hosts = make_hosts(1)
+    hosts.hide("node1", Path("/sys"))
+    argv = primus("preflight", *words)
+    started = hosts.start("node1", argv, env=environment(tmp_path / "out"), cwd=tmp_path)
+    out, err = started.communicate(timeout=120)
+    seen = node(tmp_path / "out")
+    assert started.returncode == code, out + err
+    assert {one.status for one in seen.probes} <= {"ok", "unavailable"}, seen.probes
+    assert ("has no accelerator to look at, and --gpu asks for one" in out) == (code == 1)
+    assert probe(seen, "interfaces" if not words else "accelerators").status == ("unavailable" if words else "ok")
 
 
 def mapping(value: Value) -> Mapping[str, Value]:

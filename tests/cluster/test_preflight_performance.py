@@ -65,7 +65,7 @@ def test_one_slow_direction_is_a_link(hosts: Hosts, tmp_path: Path) -> None:
 
 def test_a_host_that_is_cut_off_is_named_and_the_rest_is_judged(hosts: Hosts, tmp_path: Path) -> None:
     """It is off the network in the middle of the tests: it is named, soon, and the others have all their figures."""
-    meeting = Meeting(hosts, tmp_path / "run", NETWORK, iterations=20, seconds=15)
+    meeting = Meeting(hosts, tmp_path / "run", NETWORK, iterations=20, seconds=8)
     meeting.wait_for(lambda one: one.test == "inter-allreduce")
     hosts.cut("node3")
     began = time.monotonic()
@@ -90,18 +90,6 @@ def test_a_host_whose_sums_are_wrong_is_named(hosts: Hosts, tmp_path: Path) -> N
     assert (0, 2, 3) in figures(found, "inter-allreduce")
     verdicts = {node.node: node.verdict for node in judged(tmp_path / "run").nodes}
     assert verdicts == {0: "pass", 1: "failure", 2: "pass", 3: "pass"}
-
-
-def test_healthy_hosts_are_tested_in_a_minute(hosts: Hosts, tmp_path: Path) -> None:
-    """What `--quick` runs, and its default sizes: all have figures within 60 s, and nobody is accused."""
-    began = time.monotonic()
-    meeting = Meeting(hosts, tmp_path / "run", ["gemm", "inter-allreduce"], sizes=[8 << 20], iterations=5)
-    meeting.nodes()
-    assert time.monotonic() - began < 60
-    found = meeting.measurements()
-    assert {one.status for one in found} == {"ok"}
-    assert sorted(one.nodes for one in found if one.test == "gemm") == [(0,), (1,), (2,), (3,)]
-    assert (0, 1, 2, 3) in figures(found, "inter-allreduce")
 
 
 def test_the_next_node_stands_in_for_node_0(hosts: Hosts, tmp_path: Path) -> None:
