@@ -62,7 +62,7 @@ def test_healthy_hosts_are_accused_of_nothing(path: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("path", [path for path in RECORDS if len(read(path).gathered.nodes) > 2], ids=named)
 def test_a_slow_link_of_one_host_fails_it_alone(path: Path, tmp_path: Path) -> None:
-    """All that one host exchanges with others takes longer: in each record of three or more it is named, and nobody else."""
+    """All that one host of three or more exchanges with others takes longer: it is named, and nobody else."""
     record = read(path)
     code, report = replayed(evolve(record, gathered=slowed(record.gathered, BAD)), tmp_path / "replay")
     assert (code, [one.node for one in report.nodes if one.verdict == "failure"]) == (3, [BAD])
