@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -17,17 +18,17 @@ from tests.preflight.fabric import Fabric
 from tests.preflight.test_judging import few, verdicts
 
 
-def judged(nodes: int, slow: Mapping[int, float], busy: Mapping[int, int] | None = None) -> tuple[Report, int]:
-    """The verdict on a meeting of nodes of which some have slow links, and how many rounds of tests it took."""
+def judged(
+    nodes: int, slow: Mapping[int, float], busy: Mapping[int, int] | None = None, seconds: float = math.inf
+) -> tuple[Report, int]:
+    """The verdict on a meeting of nodes of which some have slow links, and how many rounds of tests it took.
+
+    Args:
+        seconds: limit of the meeting.
+    """
     fabric, written = Fabric(nodes, slow=slow, busy=busy), list[Sequence[Measurement]]()
-    coordinate(
-        fabric,
-        0,
-        nodes,
-        tokens.tests_named(tokens.QUICK),
-        Options(sizes=(1 << 28,), iterations=3),
-        Book(written.append),
-    )
+    options = Options(sizes=(1 << 28,), iterations=3, meeting_seconds=seconds)
+    coordinate(fabric, 0, nodes, tokens.tests_named(tokens.QUICK), options, Book(written.append))
     return judge(few(*written[-1], nodes=nodes, tests=tokens.QUICK), Limits()), fabric.rounds
 
 
@@ -66,3 +67,10 @@ def test_a_moment_of_load_accuses_nobody(rounds: int) -> None:
     """A node that has other work at first is measured again when it may be done; one that always has is named."""
     assert judged(6, {}, busy={2: rounds})[0].faults == ()
     assert verdicts(judged(6, {}, busy={2: 1000})[0]) == {2: "failure"}
+
+
+def test_nothing_is_tried_again_when_time_is_short() -> None:
+    """A try that had to be cut would be an error of a node that works."""
+    report, rounds = judged(6, {}, busy={2: 1000}, seconds=Options(sizes=()).seconds)
+    assert verdicts(report) == {2: "failure"}
+    assert rounds < judged(6, {}, busy={2: 1000})[1]

@@ -103,9 +103,10 @@ class Running:
         self._slow.append(Slow(test=test, size=size, bar=bar, rounds=rounds).only(slow_groups(runs, bar)))
 
     def _again(self, slow: Slow) -> Slow:
-        """Try once more what is slow; returns what is slow still."""
+        """Try once more what is slow, as long as there is time for whole rounds; returns what is slow still."""
         book = self._turn if slow.test.scope in ("device", "node") else self._transfers
-        runs = [run for groups in slow.rounds for run in book(slow.test, slow.size, groups)]
+        rounds = (groups for groups in slow.rounds if self._seconds == self._options.seconds)
+        runs = [run for groups in rounds for run in book(slow.test, slow.size, groups)]
         return slow.only(slow_groups(runs, slow.bar))
 
     def _turn(self, test: Trial, size: int, groups: Round) -> list[GroupRun]:
