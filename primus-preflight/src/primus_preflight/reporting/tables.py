@@ -22,7 +22,7 @@ _TONES: Mapping[str, Tone] = {
     "failure": "bad",
     "missing": "bad",
 }
-_MOST_NODES = 200
+_MOST_NODES = 64
 """Rows of the table of nodes; of more, those that pass are left to report.json."""
 _MOST_VALUES = 3
 """Different values of a fact that are told; what differs more is told by its number of values."""
