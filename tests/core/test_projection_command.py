@@ -225,3 +225,31 @@ _SIZES = {
     "recompute_granularity": ("full", "selective"),
     "optimizer": ("adam", "sgd"),
 }
+
+
+BUSY = ("projection", "memory", "--config", str(EXAMPLES / "qwen3-moe-tiny.yaml"), "--moe-load-factor")
+
+
+def test_busy_experts(capsys: pytest.CaptureFixture[str]) -> None:
+    """A rank whose experts get more tokens than others needs more, and the assumption is told."""
+    file, words = EXAMPLES / "qwen3-moe-tiny.yaml", ("--gpus", "2", "expert_model_parallel_size=2")
+    even = project(capsys, file, *words)
+    busy = project(capsys, file, *words, "--moe-load-factor", "1.5")
+    check(busy)
+    assert busy["stages"][0]["activations"] > even["stages"][0]["activations"]
+    assert busy["stages"][0]["weights"] == even["stages"][0]["weights"]
+    assert any("1.5 times as many tokens" in one for one in busy["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("0.5",), "give 1 or more"),
+        (("nan",), "give 1 or more"),
+        (("2", "expert_model_parallel_size=1"), "changes nothing"),
+    ],
+)
+def test_a_load_that_cannot_be(words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Less than an equal share, and a factor where no rank gets tokens of others, are refused with words."""
+    assert main([*BUSY, *words]) == 2
+    assert told in capsys.readouterr().err

@@ -103,6 +103,9 @@ class Operator:
     backward_flops: int | None = None
     causal: bool = False
     """`flops` counts whole attention, of which a causal mask needs half."""
+    routed: bool = False
+    """Sizes of what it makes and of its scratch follow the tokens that the rank's experts get from all; told as if
+    every expert got as many as every other."""
 
 
 @frozen(kw_only=True, cache_hash=True)
@@ -199,6 +202,9 @@ class Schedule:
     """Micro batches that a chunk runs before the next chunk, with several chunks; None: one for each pipeline rank."""
     buffers: int = 0
     """Bytes of receive buffers that live through the whole step."""
+    received: tuple[int, ...] = ()
+    """By pipeline rank, bytes of all that is received in a step, where its buffers live through all steps and nothing
+    else is allocated for it; empty: each is allocated as it comes."""
 
 
 @frozen(kw_only=True)

@@ -12,6 +12,7 @@ from primus_backend_megatron import host
 from primus_core.experiment import Value
 from primus_core.plan import Accelerator, RunPlan
 from primus_core.projection.iteration import WORKSPACE, Peak, peak
+from primus_core.projection.routing import unbalanced
 from primus_core.shape import ModelShape
 from tests.megatron.experiments import plan_of
 from tests.megatron.truth.places import place_of, stage_of
@@ -77,6 +78,8 @@ LATENT: Params = {
     "group_query_attention": False,
     "num_query_groups": 1,
 }
+SHARED: Params = {**MIXTURE, "moe_shared_expert_intermediate_size": 512}
+NEXT: Params = {"mtp_num_layers": 1}
 TENSOR: Params = {"tensor_model_parallel_size": 2}
 SEQUENCE: Params = {**TENSOR, "sequence_parallel": True}
 LARGE_VOCABULARY: Params = {"vocab_size": 8192}
@@ -91,6 +94,11 @@ def recomputed(granularity: str, **more: Value) -> Params:
     return {"recompute_granularity": granularity, **more}
 
 
+def selected(*modules: Value) -> Params:
+    """Parts of each layer that are recomputed."""
+    return recomputed("selective", recompute_modules=list(modules))
+
+
 @frozen(kw_only=True)
 class Case:
     """A model on so many ranks, and the rank to look at."""
@@ -100,6 +108,8 @@ class Case:
     ranks: int = 1
     rank: int = 0
     fused: bool = False
+    load: float = 1
+    """Tokens that the experts of this rank get, over the mean."""
 
     def plan(self, workspace: str = "/workspace") -> RunPlan:
         """As `primus run` makes it: fused kernels are those of a GPU."""
@@ -111,7 +121,8 @@ class Case:
         translation = self.plan().translation
         assert translation
         native = {**translation.native, **(_UNFUSED if self.fused else {})}
-        return {"native": native, "world": self.ranks, "rank": self.rank, "fused": self.fused, "once": once}
+        asked = {"native": native, "world": self.ranks, "rank": self.rank, "fused": self.fused, "load": self.load}
+        return {**asked, "once": once}
 
     def projected(self) -> Peak:
         """What projection says of this rank."""
@@ -127,7 +138,7 @@ class Case:
         """What the back end tells."""
         shape = host.model_shape(self.plan())
         assert shape is not None
-        return shape
+        return unbalanced(shape, self.load)
 
 
 _UNFUSED: Params = {
@@ -210,8 +221,65 @@ OPTIMIZERS = (
     Case(name="gradients reduced in bf16, fused", params={"grad_reduce_in_bf16": True, **TENSOR}, ranks=4, fused=True),
     Case(name="an optimizer for each replica", params={"use_distributed_optimizer": False}, ranks=2),
     Case(name="stochastic gradient descent", params={"optimizer": "sgd", "use_distributed_optimizer": False}),
+    Case(
+        name="one more token predicted, all recomputed",
+        params={**NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
+    ),
+    Case(
+        name="one more token predicted, all recomputed, fused",
+        fused=True,
+        params={**NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
+    ),
+    Case(
+        name="one more token predicted and not recomputed by block, fused",
+        fused=True,
+        params={**NEXT, **recomputed("full", recompute_method="block", recompute_num_layers=1)},
+    ),
+    Case(
+        name="one more token predicted, its feed-forward part recomputed, fused",
+        fused=True,
+        params={**NEXT, **selected("mlp")},
+    ),
+    Case(name="two more tokens predicted", params={"mtp_num_layers": 2}),
+    Case(name="norms recomputed, fused", params={**selected("layernorm"), "num_layers": 3}, fused=True),
+    Case(
+        name="attention, norms and feed-forward part recomputed, fused",
+        fused=True,
+        params={**selected("core_attn", "layernorm", "mlp"), "num_layers": 3},
+    ),
+    Case(name="latent attention, raised again", params={**LATENT, **selected("mla_up_proj"), "num_layers": 3}),
+    Case(
+        name="latent attention, raised again, fused",
+        fused=True,
+        params={**LATENT, **selected("mla_up_proj"), "num_layers": 6, "ffn_hidden_size": 256},
+    ),
+    Case(name="experts and a shared one recomputed, fused", params={**SHARED, **selected("moe")}, fused=True),
+    Case(name="a shared expert recomputed", params={**SHARED, **selected("shared_experts")}),
+    Case(name="fp16", params={"bf16": False, "fp16": True}),
+    Case(name="latent attention, sequence parallel", params={**LATENT, **SEQUENCE}, ranks=2),
+    Case(
+        name="latent attention, sequence parallel, fused",
+        fused=True,
+        params={**LATENT, **SEQUENCE, "ffn_hidden_size": 256, "num_layers": 4},
+        ranks=2,
+    ),
+    Case(name="latent attention, context parallel", params={**LATENT, "context_parallel_size": 2}, ranks=2),
+    Case(name="context parallel, fused", params={"context_parallel_size": 2}, ranks=2, fused=True),
+    Case(
+        name="experts of a rank that get half as many tokens again, fused",
+        fused=True,
+        params={**MIXTURE, "expert_model_parallel_size": 2},
+        ranks=2,
+        load=1.5,
+    ),
+    Case(
+        name="experts of a rank that get three times their share, one shared, fused",
+        fused=True,
+        params={**SHARED, "expert_model_parallel_size": 4, "global_batch_size": 16},
+        ranks=4,
+        load=3,
+    ),
 )
-"""Those in which the optimizer's step itself needs memory."""
 
 SEED = 104729
 """Of a third draw, fixed before any of its cases was looked at: the first two (20261202, 7919) had shown what was

@@ -93,11 +93,12 @@ def _none_shared() -> Any:
 
 
 @contextlib.contextmanager
-def answered(rows: int) -> Iterator[None]:
-    """Numbers for a step of fake tensors: losses and norms are finite, and experts get equal shares.
+def answered(rows: int, received: int) -> Iterator[None]:
+    """Numbers for a step of fake tensors: losses and norms are finite, and a rank's experts get equal shares.
 
     Args:
         rows: tokens that this rank's routers send, each counted once for every expert that gets it.
+        received: those that its experts get.
     """
     from megatron.core.distributed import param_and_grad_buffer
     from megatron.core.tensor_parallel import random
@@ -117,15 +118,15 @@ def answered(rows: int) -> Iterator[None]:
         ):
             stack.enter_context(patch)
         if rows:
-            _balance(stack, rows)
+            _balance(stack, rows, received)
         yield
 
 
-def _balance(stack: contextlib.ExitStack, rows: int) -> None:
-    """Every size that depends on the routers' choice is its mean."""
+def _balance(stack: contextlib.ExitStack, rows: int, received: int) -> None:
+    """Every size that depends on the routers' choice is its mean, among what is sent and among what is received."""
     from megatron.core.transformer.moe import moe_utils, token_dispatcher
 
-    split = _shares(rows)
+    split = _shares(received)
     original = torch.Tensor.tolist
     whole = token_dispatcher.all_to_all
 
@@ -138,10 +139,13 @@ def _balance(stack: contextlib.ExitStack, rows: int) -> None:
         return [values[i : i + self.shape[1]] for i in range(0, len(values), self.shape[1])]
 
     def all_to_all(group: Any, source: Any, out: Any = None, into: Any = None, *args: Any, **options: Any) -> Any:
-        def sizes(given: Any) -> Any:
-            return tolist(given) if isinstance(given, torch.Tensor) else given
+        sent = source.shape[0]
+        arrives = received if sent == rows else rows
 
-        return whole(group, source, sizes(out), sizes(into), *args, **options)
+        def sizes(given: Any, total: int) -> Any:
+            return _shares(total)(given.numel()) if isinstance(given, torch.Tensor) else given
+
+        return whole(group, source, sizes(out, arrives), sizes(into, sent), *args, **options)
 
     def sorted_chunks(source: Any, sizes: Any, order: Any, probs: Any = None, fused: bool = False) -> Any:
         def again(tensor: Any) -> Any:

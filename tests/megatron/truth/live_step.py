@@ -24,8 +24,9 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
     """Peaks of two training steps.
 
     Args:
-        case: ``native`` values, ``world``, ``rank``, whether kernels are ``fused``; ``once``: the first step alone, up
-            to its optimizer: buffers that stay from then on come to be in it.
+        case: ``native`` values, ``world``, ``rank``, whether kernels are ``fused``; ``load``: tokens that its experts
+            get, over the mean; ``once``: the first step alone, up to its optimizer: buffers that stay from then on come
+            to be in it.
 
     Returns:
         ``static``: bytes that live before the last step and at its peak still; ``peak``: the most during its forward
@@ -37,7 +38,7 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
     args, config = _arguments(case["native"])
     live = Live(watch)
     with FakeTensorMode(allow_non_fake_inputs=True), contextlib.ExitStack() as stack:
-        stack.enter_context(answered(_rows(args)))
+        stack.enter_context(answered(_rows(args), round(_rows(args) * case.get("load", 1))))
         if case["fused"]:
             stack.enter_context(fused())
         stack.enter_context(discarded(live))

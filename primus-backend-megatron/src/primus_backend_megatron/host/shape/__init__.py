@@ -14,7 +14,7 @@ from primus_core.shape import ModelShape
 
 __all__ = ["shape_of", "shape_of_plan"]
 
-_BALANCED = "Every expert gets as many tokens as every other."
+_BALANCED = "Every expert gets as many tokens as every other, but for what --moe-load-factor says."
 _PREDICTION = (
     "What layers of multi-token prediction on a stage without the loss keep is not counted; their weights are."
 )

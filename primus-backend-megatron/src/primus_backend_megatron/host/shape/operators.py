@@ -37,11 +37,16 @@ def _attention(work: Work) -> list[Operator]:
 
 
 def _layer(work: Work) -> list[Operator]:
-    return [*_attention(work), *mlp(work)]
+    return _to_its_end([*_attention(work), *mlp(work)])
 
 
 def _expert_layer(work: Work) -> list[Operator]:
-    return [*_attention(work), *mixture(work)]
+    return _to_its_end([*_attention(work), *mixture(work)])
+
+
+def _to_its_end(operators: list[Operator]) -> list[Operator]:
+    """The library still refers to a layer's input until the layer has run."""
+    return [*operators[:-1], evolve(operators[-1], holds=("input",))]
 
 
 def _prediction(work: Work) -> list[Operator]:

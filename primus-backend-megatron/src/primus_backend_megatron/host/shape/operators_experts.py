@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from primus_backend_megatron.host.shape.operators_linear import add
 from primus_backend_megatron.host.shape.operators_mlp import dense
@@ -37,6 +37,11 @@ class Experts:
     chosen: int
     expert_tensor: int
 
+    @property
+    def routed(self) -> bool:
+        """Tokens are sent to experts of other ranks."""
+        return self.local < self.all
+
     @classmethod
     def of(cls, work: Work) -> Experts:
         """Every expert gets as many tokens as every other."""
@@ -65,7 +70,7 @@ def mixture(work: Work) -> list[Operator]:
         *_shared(work, source),
         _router(work, experts, source),
         *_dispatch(work, experts, source),
-        *_products(work, experts),
+        *(evolve(each, routed=experts.routed) for each in _products(work, experts)),
         *_combine(work, experts),
         *_sum(work),
         *add(work, "mlp.add", "mlp.output", "attended", "output", component="mlp"),
@@ -135,7 +140,11 @@ def _dispatch(work: Work, experts: Experts, source: str) -> list[Operator]:
         )
         operators.append(
             Operator(
-                name=f"mlp.{name}", component=_COMPONENT, reads=(last,), makes=(Activation(name=made, bytes=bytes_),)
+                name=f"mlp.{name}",
+                component=_COMPONENT,
+                reads=(last,),
+                makes=(Activation(name=made, bytes=bytes_),),
+                routed=experts.routed,
             )
         )
         last = made
@@ -238,12 +247,13 @@ def _combine(work: Work, experts: Experts) -> list[Operator]:
     operators, last = [], "experts.output"
     size = experts.received * work.hidden * work.element
     if experts.parts > 1:
-        operators.append(_move("mlp.join", last, "joined", size, _held(work, experts)))
+        operators.append(evolve(_move("mlp.join", last, "joined", size, _held(work, experts)), routed=experts.routed))
         last = "joined"
     for name, _ in reversed(_moves(work, experts)):
         if name == "gather":
             size = experts.rows * work.hidden * work.element
-        operators.append(_move(f"mlp.{back[name]}", last, back[name], size, _held(work, experts)))
+        move = _move(f"mlp.{back[name]}", last, back[name], size, _held(work, experts))
+        operators.append(evolve(move, routed=experts.routed and name != "send"))
         last = back[name]
     made = Activation(name="routed" if _has_shared(work) else "mlp.output", bytes=work.stream())
     return [

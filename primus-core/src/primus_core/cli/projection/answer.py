@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import field
 
-from primus_core.cli.projection.judging import Asked, planned, shape_of
+from primus_core.cli.projection.judging import Asked, planned
 from primus_core.errors import ConfigError
 from primus_core.hardware import AcceleratorModel, accelerator_models
 from primus_core.parameters import nearest
@@ -96,7 +96,7 @@ def answer(asked: Asked) -> Answer:
     device = None if asked.args.gpu is None else find_device(asked.args.gpu)
     judged = asked.judged({}, asked.args.gpus)
     plan = planned(judged)
-    shape = shape_of(judged, plan)
+    shape = asked.shape_of(judged, plan)
     projection = project(shape)
     learned = _learned(asked)
     on_device = device is not None or plan.target.accelerator != "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def _parser() -> Parser:
     models = ", ".join(model.model.lower() for model in accelerator_models())
     parser.add_argument("--gpu", metavar="MODEL", help=f"the device that it has to fit on: {models}")
     parser.add_argument("--gpus", type=int, metavar="N", help="ranks in all; default: as few as the layout needs")
+    busy = "tokens that the experts of the projected rank get, over those of a mean rank; default: 1"
+    parser.add_argument("--moe-load-factor", type=float, default=1.0, metavar="F", help=busy)
     parser.add_argument("--calibrate", metavar="RUN", help="take the margin from what this run measured on its devices")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--html", metavar="FILE", help="write a page with a chart of all stages, too")
@@ -60,6 +63,9 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"no projection of {args.suite}", why=why, remedy="`primus projection memory` is there")
     if args.gpus is not None and args.gpus < 1:
         raise ConfigError(f"--gpus {args.gpus}", why="a run has at least one rank", remedy="give 1 or more")
+    if not 1 <= args.moe_load_factor < math.inf:
+        why = "the busiest rank gets at least its equal share"
+        raise ConfigError(f"--moe-load-factor {args.moe_load_factor:g}", why=why, remedy="give 1 or more")
 
 
 def _as_json(found: Answer) -> str:

@@ -30,6 +30,7 @@ from primus_core.planning.make import asked_env
 from primus_core.planning.sections import SLURM
 from primus_core.projection.advice import Setting
 from primus_core.projection.project import Projection, project
+from primus_core.projection.routing import routes, unbalanced
 from primus_core.records import frozen
 from primus_core.resolve import with_sections
 from primus_core.shape import ModelShape
@@ -69,9 +70,24 @@ class Asked:
         """Under other settings, on as many ranks; None where such a run is refused."""
         try:
             judged = self.judged(settings, ranks)
-            return project(shape_of(judged, planned(judged)))
+            return project(self.shape_of(judged, planned(judged)))
         except PrimusError:
             return None
+
+    def shape_of(self, judged: Judged, plan: RunPlan) -> ModelShape:
+        """The plan's model, its experts as busy as the command line says.
+
+        Raises:
+            ConfigError: the back end does not tell it, or not what depends on how busy they are.
+        """
+        shape, factor = _told(judged, plan), self.args.moe_load_factor
+        if factor > 1 and not routes(shape):
+            why = (
+                "no rank has experts that get tokens of others, or the back end does not tell which sizes depend on it"
+            )
+            remedy = "leave it out, or set expert_model_parallel_size"
+            raise ConfigError(f"--moe-load-factor {factor:g} changes nothing", why=why, remedy=remedy)
+        return unbalanced(shape, factor)
 
     def _judged(self, args: argparse.Namespace, request: Request, ranks: int | None) -> Judged:
         experiment = resolved(args.experiment, args, {**self.shell, **request.env}, self.plugins)
@@ -116,12 +132,7 @@ def planned(judged: Judged) -> RunPlan:
     return judged.plan
 
 
-def shape_of(judged: Judged, plan: RunPlan) -> ModelShape:
-    """The plan's model.
-
-    Raises:
-        ConfigError: the back end does not tell it.
-    """
+def _told(judged: Judged, plan: RunPlan) -> ModelShape:
     shape = judged.hosts.model_shape(plan)
     if shape is None:
         why = "it tells nothing of the model's tensors (hook `model_shape`)"
