@@ -155,6 +155,30 @@ def test_a_dropped_output_comes_back_before_its_reader() -> None:
     assert ran.most.bytes == 10 + 10 + 40 + 40 + 10 + 40 + 40
 
 
+def test_a_dropped_output_may_come_back_early() -> None:
+    """`norm` before `down`: normed (10) is held until `down` has run forward, and is there again before its backward.
+
+    By itself it would come back for `up`: input (10), wide and acted (80), gradients of the residual (10), of acted
+    (40) and of a weight (6) are the most without it."""
+    told = Recomputed(first="norm", last="norm", keeps_output=False)
+    late, early = (evolve(LAYER, recomputed=(one,)) for one in (told, evolve(told, before="down")))
+    assert forward(early, "layer", SETTING).left == forward(late, "layer", SETTING).left == {"passed on": 10, "mlp": 80}
+    assert forward(late, "layer", SETTING).most.at == "layer: add, forward"
+    assert forward(early, "layer", SETTING).most.at == "layer: down, forward"
+    assert backward(late, "layer", SETTING, 10).most.bytes == 10 + 40 + 40 + 10 + 40 + 6
+    assert backward(early, "layer", SETTING, 10).most.bytes == 10 + 10 + 40 + 40 + 10 + 40 + 6
+
+
+def test_gradients_of_what_a_part_gives_are_held() -> None:
+    """`up` and `act` run again: at `up`, which needs 100 more, the gradient of acted (40) waits beside input and normed
+    (20), acted itself (40), gradients of the residual (10), of wide (40), of normed (10) and of a weight (8)."""
+    operators = (NORM, evolve(UP, backward_scratch=100), ACT, DOWN, ADD)
+    block = evolve(LAYER, operators=operators, recomputed=(Recomputed(first="up", last="act"),))
+    ran = backward(block, "layer", SETTING, 10)
+    assert ran.most.at == "layer: up, backward"
+    assert ran.most.bytes == 100 + 40 + 10 + 10 + 40 + 10 + 40 + 10 + 8
+
+
 def test_saved_outputs_of_a_part_are_not_made_again() -> None:
     """Of up to down, wide is kept: in the backward pass acted alone is made again."""
     told = Recomputed(first="up", last="down", saves=("wide",))
