@@ -69,7 +69,7 @@ def test_descent_without_moments_needs_a_gradient_with_its_weight() -> None:
 
 def test_what_is_left_of_the_passes_lives_beside_it() -> None:
     """Workspaces, and tensors between stages that the library still names."""
-    left = evolve(shape("foreach"), schedule=Schedule(name="none", micro_batches=1, remains=(300,)))
+    left = evolve(shape("foreach"), schedule=Schedule(name="none", micro_batches=1, remains=(200,), received=(100,)))
     found = peak(left, 0, per_rank(left, 0), 1_000)
     assert found.parts == {OPTIMIZER: 600, INPUT: 300, WORKSPACE: 1_000}
     assert found.bytes == 1_900

@@ -26,8 +26,8 @@ def peak(shape: ModelShape, stage: int, static: Static, workspace: int, place: P
         static: of the same rank.
         workspace: bytes that the forward and backward passes have left allocated.
     """
-    remains = shape.schedule.remains[stage] if shape.schedule.remains else 0
-    parts = {OPTIMIZER: _working(shape, stage, static, place), INPUT: remains, WORKSPACE: workspace}
+    left = sum(sizes[stage] for sizes in (shape.schedule.remains, shape.schedule.received) if sizes)
+    parts = {OPTIMIZER: _working(shape, stage, static, place), INPUT: left, WORKSPACE: workspace}
     parts = {name: size for name, size in parts.items() if size}
     return Peak(bytes=sum(parts.values()), at=OPTIMIZER, parts=parts)
 
