@@ -645,6 +645,14 @@ def test_cpu_refuses_latent_attention_that_normalizes_keys_alone() -> None:
     assert translate(latent, accelerator="rocm").native["qk_layernorm"]
 
 
+@pytest.mark.parametrize("name", ["layernorm", "moe_act"])
+def test_cpu_recomputes_no_part_that_asks_transformer_engine(name: str) -> None:
+    """Megatron would end in its first step with a name that is not defined."""
+    asked: dict[str, Value] = {**MOCK, "recompute_granularity": "selective", "recompute_modules": ["core_attn", name]}
+    assert f"`recompute_modules` cannot have {name} on a CPU" in refusal(asked).what
+    assert translate({**asked, "recompute_modules": ["core_attn"]}).native["recompute_modules"] == ["core_attn"]
+
+
 @pytest.mark.parametrize("accelerator", ["cuda", "rocm"])
 def test_accelerators_take_megatrons_defaults(accelerator: Accelerator) -> None:
     """No CPU rule touches a GPU run, not even low precision."""

@@ -67,7 +67,25 @@ def impossible(draft: Draft) -> list[PrimusError]:
     """Errors for what cannot be honoured on a CPU without changing the result."""
     if draft.target.accelerator != "cpu":
         return []
-    return [*_absent(draft), *_unnormalized(draft)]
+    return [*_absent(draft), *_unnormalized(draft), *_recomputed(draft)]
+
+
+_WITHOUT_OUTPUT = ("layernorm", "moe_act")
+"""Parts that Megatron recomputes through code that asks Transformer Engine for its 8-bit state, used or not."""
+
+
+def _recomputed(draft: Draft) -> list[PrimusError]:
+    modules = draft["recompute_modules"] if draft["recompute_granularity"] == "selective" else None
+    return [
+        ConfigError(
+            f"`recompute_modules` cannot have {name} on a CPU",
+            where=str(draft.asked.leaves["recompute_modules"].origin),
+            why="recomputing it needs Transformer Engine",
+            remedy=f"take {name} out, or train on a GPU",
+        )
+        for name in _WITHOUT_OUTPUT
+        if isinstance(modules, list) and name in modules
+    ]
 
 
 def _unnormalized(draft: Draft) -> list[PrimusError]:
