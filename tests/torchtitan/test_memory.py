@@ -15,7 +15,7 @@ from tests.torchtitan.truth.live_cases import CHOSEN, OPTIMIZERS, drawn
 from tests.truth.allocator import compare as compare_real
 from tests.truth.steps import named, wrong
 
-_FAST = ("four shards, loss at once", "recomputed in part")
+_FAST = ("four shards, loss at once", "fused, experts")
 _SLOW = (
     "dense",
     "fp32",
@@ -23,6 +23,10 @@ _SLOW = (
     "context parallel, long",
     "two shards, two copies",
     "latent attention with experts",
+    "fused, recomputed in part",
+    "sequence parallel, recomputed",
+    "experts of two ranks, sequence parallel",
+    "last of two stages, fused",
 )
 
 
@@ -49,9 +53,9 @@ def test_a_real_training(titan_ranks: Ranks, tmp_path: Path) -> None:
 
 
 def test_the_cases() -> None:
-    """More than twenty are chosen, ten are drawn, the same each time, and all can be projected."""
+    """More than forty are chosen, ten are drawn, the same each time, and all can be projected."""
     first = list(drawn())
-    assert len(CHOSEN) >= 20
+    assert len(CHOSEN) >= 40
     assert len(first) == 10
     assert [case.params for case in first] == [case.params for case in drawn()]
     assert all(case.projected().bytes > 0 for case in (*CHOSEN, *first))

@@ -18,7 +18,9 @@ from torch.distributed.pipelining._utils import (
     _StageForwardMeta,
     extract_tensor_metas,
 )
-from torch.distributed.pipelining.schedules import _PipelineSchedule
+from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle, _PipelineSchedule
+
+from primus_backend_torchtitan.rank.patches.pipeline import step_over_micro_batches
 
 
 def stages_of(schedule: Any) -> Sequence[Any]:
@@ -57,6 +59,8 @@ def neighbours(stream: Callable[[], Any]) -> Iterator[None]:
             stage._inference_mode = InferenceMode.DYNAMIC
 
     with (
+        mock.patch.object(PipelineScheduleSingle, "step", step_over_micro_batches(PipelineScheduleSingle.step)),
+        mock.patch.object(PipelineScheduleMulti, "step", step_over_micro_batches(PipelineScheduleMulti.step)),
         mock.patch.object(PipelineStage, "_recv_meta", receive),
         mock.patch.object(PipelineStage, "_send_meta", return_value=None),
         mock.patch.object(_PipelineSchedule, "_warmup_p2p", ask),

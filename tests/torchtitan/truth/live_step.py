@@ -69,6 +69,7 @@ def _steps(model: building.Built, live: ShardedLive) -> dict[str, Any]:
         found["static"] = live.restart() - received
         for inputs, labels in batches:
             trainer.forward_backward_step(input_dict=inputs, labels=labels, global_valid_tokens=torch.tensor(64))
+        del batches, inputs, labels
         found["peak"], found["at"] = live.peak, live.at
         live.restart()
         _optimize(model, parts, optimizers)

@@ -32,6 +32,7 @@ class Chunk:
         sent: of the gradient that the stage after sends back; 0 for the last stage.
         keeps_sent: what it sends stays until it has run backward.
         holds_gradient: so does the gradient that is sent back.
+        buffered: what arrives is in buffers that live anyway.
         whole: recomputed blocks run again to their end.
         holds_output: what they make then is held until they have run backward.
         gathers: weights are gathered block by block.
@@ -44,6 +45,7 @@ class Chunk:
     sent: int = 0
     keeps_sent: bool = False
     holds_gradient: bool = False
+    buffered: bool = False
     whole: bool = True
     holds_output: bool = True
     gathers: bool = False
@@ -101,7 +103,7 @@ class _Peak:
 
 def run_forward(chunk: Chunk) -> Forward:
     """Runs all blocks forward; what was received stays."""
-    peak, live = _Peak(), plus({INPUT: chunk.received}, {})
+    peak, live = _Peak(), plus({INPUT: 0 if chunk.buffered else chunk.received}, {})
     lefts: list[Parts] = []
     sources: list[int] = []
     source, flat, stays, group = 0, 0, 0, None
@@ -184,7 +186,8 @@ class _Back:
         if arriving:
             held = plus(left, {GRADIENTS: self.gradient})
             self.peak.see(Moment(at=f"{unit.name}: weights are gathered"), held, self.live, arriving, self._constant())
-        holds = self.chunk.holds_gradient and position == len(self.chunk.units) - 1
+        last = position == len(self.chunk.units) - 1
+        holds = self.chunk.holds_gradient and last
         setting = Setting(
             source=source,
             gradient=self._gradient(position),
@@ -195,6 +198,7 @@ class _Back:
             holds_output=self.chunk.holds_output,
             keeps_all=self.halved,
             holds_gradient=holds,
+            buffered=self.chunk.buffered and last and self.chunk.sent > 0,
         )
         ran = backward(unit.block, unit.name, setting, self.gradient)
         self.peak.see(ran.most, self.live, self._around(position), self._constant())

@@ -107,7 +107,8 @@ class _Rank:
         """What belongs to no micro batch."""
         sizes = self.schedule.forward_beside if step.kind == "forward" else self.schedule.backward_beside
         beside = sizes[self.stage] if sizes and step.trained else 0
-        parts = {INPUT: self.schedule.buffers + beside, WORKSPACE: self._workspace()}
+        received = self.schedule.received[self.stage] if self.schedule.received else 0
+        parts = {INPUT: self.schedule.buffers + received + beside, WORKSPACE: self._workspace()}
         for chunk in step.trained:
             parts = plus(parts, self.chunks[chunk].accumulated)
         return plus(parts, {GATHERED: sum(self._gathered())})
@@ -133,6 +134,7 @@ def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
         sent=0 if last else boundary,
         keeps_sent=shape.schedule.keeps_sent and not last,
         holds_gradient=shape.schedule.holds_gradient,
+        buffered=bool(shape.schedule.received),
         whole=shape.recomputing != "needed",
         holds_output=shape.recomputing == "whole",
         gathers=fully and not piped,

@@ -48,6 +48,7 @@ class Setting:
         holds_output: what they make then is held until they have run backward.
         keeps_all: nothing that was kept is freed, because the gradients of weights come later.
         holds_gradient: the gradient of its output stays until it has run backward.
+        buffered: that gradient is in a buffer that lives anyway.
     """
 
     source: int = 0
@@ -59,6 +60,7 @@ class Setting:
     holds_output: bool = True
     keeps_all: bool = False
     holds_gradient: bool = False
+    buffered: bool = False
 
 
 def output_of(block: Block) -> tuple[int, int]:
@@ -130,8 +132,9 @@ class _Backward:
             size = setting.source if kept == "input" else plan.made[kept].bytes
             self.memory.add(kept, self._component(kept), size)
         if plan.output is not None and gradient:
-            self._gradient(plan.output.name, f"gradient of {plan.output.name}", gradient)
-            if setting.holds_gradient:
+            own = 0 if setting.buffered else gradient
+            self._gradient(plan.output.name, f"gradient of {plan.output.name}", own)
+            if setting.holds_gradient or setting.buffered:
                 self.gradients[_HELD] = self.gradients[plan.output.name]
 
     def run(self) -> Pass:

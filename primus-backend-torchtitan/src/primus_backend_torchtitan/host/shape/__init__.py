@@ -27,13 +27,13 @@ def shape_of(case: Case) -> ModelShape:
     """The shape of a legal case."""
     groups = groups_of(case)
     batch = case.size("training.global_batch_size", -1)
-    sequence = case.shape.sequence
+    sequence, stages = case.shape.sequence, stages_of(case)
     return ModelShape(
         groups=groups,
         blocks=blocks_of(case),
-        stages=stages_of(case),
+        stages=stages,
         sharding=sharding_of(case),
-        schedule=schedule_of_step(case, groups),
+        schedule=schedule_of_step(case, groups, len(stages[0])),
         tokens=micro_batch(case) * sequence,
         samples=batch if batch > 0 else local_batch(case) * case.replicas,
         sequence=sequence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from primus_backend_torchtitan.architecture import Model, ffn_hidden_size, layers_with_experts, size
-from primus_backend_torchtitan.host.case import Case
+from primus_backend_torchtitan.host.case import PIPELINE, TENSOR, Case
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
@@ -21,7 +21,7 @@ from primus_backend_torchtitan.host.shape.operators_head import (
 from primus_backend_torchtitan.host.shape.operators_work import Work
 from primus_backend_torchtitan.host.shape.recomputed import recomputed_of
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
-from primus_core.shape import Block, DType, Parameter
+from primus_core.shape import DTYPE_BYTES, Block, DType, Parameter
 
 EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_layer", "head", "norm", "output"
 """Names of blocks. The head is norm and output together; these are blocks where the stages' own list parts them."""
@@ -53,8 +53,17 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
             beside=(norm,) if output else (norm, *last),
             operators=tuple(pieces(work, case.size("loss.num_chunks"))),
             resharded=False,
+            workspace=_reduced_in_pieces(case) if case.size(PIPELINE) > 1 else 0,
         ),
     }
+
+
+def _reduced_in_pieces(case: Case) -> int:
+    """Bytes of shards beside the gradients: with a pipeline the loss in pieces reduces those of norm and output after
+    each micro batch. What has arrived last stays as the norm's, and the output's is added to that of the first."""
+    weight = -(-size(case.model, "padded_vocab_size") // case.size(TENSOR))
+    element = DTYPE_BYTES[DTYPES[case.values["training.mixed_precision_reduce"]]]
+    return (2 * weight + 1) * case.shape.hidden * element // case.shards
 
 
 def _layer(case: Case, experts: bool) -> Block:

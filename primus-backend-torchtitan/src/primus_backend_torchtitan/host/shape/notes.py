@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_torchtitan.host.case import EXPERT, PIPELINE, TENSOR, Case
+from primus_backend_torchtitan.host.case import PIPELINE, TENSOR, Case
 
 
 def notes_of(case: Case) -> tuple[str, ...]:
@@ -21,10 +21,10 @@ def _notes(case: Case) -> Iterator[str]:
         yield "Weights, gradients and the optimizer's state are kept in the host's memory, and counted here."
     if case.size(PIPELINE) > 1 and case.values["parallelism.pipeline_parallel_schedule_csv"]:
         yield "The schedule is read from a file, and counted as the one that is named beside it."
-    if case.size(PIPELINE) > 1:
-        yield "What a pipeline keeps beside activations, such as buffers of what is sent, is not counted."
-    if case.shape.experts and case.size(EXPERT) * case.size(TENSOR) > 1:
-        yield "What experts of several ranks send each other is not counted, nor what tensor parallelism saves in them."
+    if case.size(PIPELINE) > 1 and case.values["parallelism.pipeline_parallel_schedule"] == "ZBVZeroBubble":
+        yield "Activations of this schedule are counted too high."
+    if case.size(TENSOR) > 1 and not case.values["parallelism.enable_sequence_parallel"]:
+        yield "Gradients of layers are counted whole on every rank, which TorchTitan sums later than that."
     if not case.model["untie_embeddings_and_output_weights"]:
         yield "The output's weight is counted as if it was gathered for itself."
     if case.shape.experts:

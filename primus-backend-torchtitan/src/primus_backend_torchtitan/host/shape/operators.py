@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from primus_backend_torchtitan.host.case import Case
+from primus_backend_torchtitan.host.case import EXPERT, Case
 from primus_backend_torchtitan.host.shape.operators_attention import attention
 from primus_backend_torchtitan.host.shape.operators_experts import experts_operators
 from primus_backend_torchtitan.host.shape.operators_latent import latent_attention
-from primus_backend_torchtitan.host.shape.operators_linear import add
+from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, summed
 from primus_backend_torchtitan.host.shape.operators_mlp import mlp
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
@@ -21,8 +21,14 @@ def layer_operators(case: Case, experts: bool) -> tuple[Operator, ...]:
 
 
 def _mixture(work: Work) -> list[Operator]:
+    apart = work.case.size(EXPERT) > 1
+    gathers, source = ([], "normed2") if apart else gathered(work, "normed2", "experts")
+    made = "moe.part" if work.tensor > 1 and not apart else "moe"
+    sums = [] if apart else summed(work, made, "moe", "experts")
     return [
         *norm(work, "ffn_norm", "middle", "normed2"),
-        *experts_operators(work.case, "normed2", "moe"),
+        *gathers,
+        *experts_operators(work.case, source, made),
+        *sums,
         add(work, "moe.add_residual", "moe", "middle", "output", "experts"),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from primus_backend_torchtitan.architecture import size
-from primus_backend_torchtitan.host.case import CONTEXT, Case
+from primus_backend_torchtitan.host.case import CONTEXT, EXPERT, TENSOR, Case
 from primus_backend_torchtitan.host.shape.schedule import micro_batch
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.shape import DTYPE_BYTES, Activation, Operator
@@ -20,9 +20,12 @@ class _Work:
     """Of one rank.
 
     Attributes:
-        tokens: of a micro batch.
+        tokens: of a micro batch; where experts are divided among ranks, tensor parallel ones share them out.
         together: of a micro batch on all ranks that share its sequences.
         rows: each token as often as there are experts that get it.
+        inner, shared: features between the products of a routed expert, and of the one of every token: tensor parallel
+            ranks have slices of the latter, and where experts are not divided among ranks, of all.
+        slices: ranks that an expert's features are divided by.
         element: bytes of a number in the format of the forward pass.
     """
 
@@ -33,6 +36,8 @@ class _Work:
     hidden: int
     inner: int
     shared: int
+    slices: int
+    tensor: int
     count: int
     element: int
     biased: bool
@@ -42,7 +47,8 @@ class _Work:
     def of(cls, case: Case) -> _Work:
         model = case.model
         together = micro_batch(case) * case.shape.sequence
-        tokens = together // case.size(CONTEXT)
+        tensor, apart = case.size(TENSOR), case.size(EXPERT) > 1
+        tokens = together // case.size(CONTEXT) // (tensor if apart else 1)
         chosen = case.shape.experts_per_token
         sigmoid = model["moe_router_score_function"] == "sigmoid"
         return cls(
@@ -51,8 +57,10 @@ class _Work:
             chosen=chosen,
             rows=tokens * chosen,
             hidden=case.shape.hidden,
-            inner=case.shape.moe_ffn_hidden,
-            shared=size(model, "moe_shared_expert_intermediate_size", 0),
+            inner=case.shape.moe_ffn_hidden // (1 if apart else tensor),
+            shared=size(model, "moe_shared_expert_intermediate_size", 0) // tensor,
+            slices=1 if apart else tensor,
+            tensor=tensor,
             count=case.shape.experts,
             element=DTYPE_BYTES[DTYPES[case.values["training.mixed_precision_param"]]],
             biased=bool(model["moe_router_enable_expert_bias"] and model["moe_router_bias_update_rate"]),
@@ -156,7 +164,7 @@ def _order(work: _Work, source: str) -> list[Operator]:
 def _products(work: _Work) -> list[Operator]:
     """Three grouped products and the gate between them."""
     out = work.rows * work.hidden * work.element
-    copies, flops = ["moe.copies"], work.product(work.inner, work.chosen)
+    copies, flops = ["moe.copies"], work.product(work.inner * work.slices, work.chosen)
     return [
         _one(
             f"{_ROUTED}.w1", copies, [("moe.gate", work.wide)], keeps=copies, weights=[f"{_ROUTED}.w1_EFD"], flops=flops
@@ -217,7 +225,7 @@ def _shared(work: _Work, source: str, output: str) -> list[Operator]:
     both = ("moe.routed", "moe.shared")
     made = [f"{name}.{part}" for part in ("gate", "gated", "up", "inner")]
     gate, gated, up, inner = made
-    flops = work.product(work.shared)
+    flops = work.product(work.shared * work.tensor)
     return [
         _one(f"{name}.w1", [source], [(gate, wide)], keeps=[source], weights=[f"{name}.w1.weight"], flops=flops),
         _one(f"{name}.silu", [gate], [(gated, wide)], keeps=[gate]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from primus_backend_torchtitan.host.case import PIPELINE
 from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
@@ -14,9 +15,9 @@ from primus_core.shape import Activation, Operator
 def embedding(work: Work) -> list[Operator]:
     """Rows of the table; tensor parallel ranks have some of its rows, and zeros for other tokens.
 
-    On a CPU the mask of all layers is among it.
+    On a CPU the mask of all layers is among it; with a pipeline those of all micro batches live through the step.
     """
-    mask = 0 if work.fused else work.batch * work.length * work.length * work.context
+    mask = 0 if work.fused or work.case.size(PIPELINE) > 1 else work.batch * work.length * work.length * work.context
     kept = mask + (work.tokens * (INT64 + work.element) if work.tensor > 1 else 0)
     made = "rows" if work.tensor > 1 else "output"
     return [
@@ -65,7 +66,8 @@ def head(work: Work) -> list[Operator]:
 def logits(work: Work, source: str) -> list[Operator]:
     """The output layer, and the loss: it keeps the logarithms of probabilities in fp32.
 
-    TorchTitan's own loss over divided logits has one tensor more of that size in both passes.
+    TorchTitan's own loss over divided logits has one tensor more of that size in both passes. A pipeline keeps the
+    output of its last stage.
     """
     exact = work.logits(FP32)
     narrow = work.element != FP32
@@ -83,7 +85,7 @@ def logits(work: Work, source: str) -> list[Operator]:
             component="loss",
             reads=("logits",),
             makes=(Activation(name="probabilities", bytes=exact, gradient=0),),
-            keeps=("probabilities",),
+            keeps=("probabilities", *(("logits",) if work.case.size(PIPELINE) > 1 else ())),
             scratch=forward,
             backward_scratch=backward,
         ),

@@ -14,17 +14,17 @@ _SUMS = ("attended.sum", "down.sum")
 """Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name."""
 
 
-def recomputes_layers(case: Case) -> bool:
-    """Layers keep nothing but their input."""
-    return case.values[_KIND] == "full"
-
-
 def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
-    """The whole layer, but for the results that TorchTitan's selective checkpointing keeps."""
-    if case.values[_KIND] != "selective":
+    """The whole layer, but for the results that TorchTitan's selective checkpointing keeps.
+
+    PyTorch runs it again no sooner than an operator's backward asks for what was kept.
+    """
+    kind = case.values[_KIND]
+    if kind not in ("full", "selective"):
         return ()
-    saves = tuple(_saved(case, operators))
-    return (Recomputed(first=operators[0].name, last=operators[-1].name, saves=saves),)
+    saves = tuple(_saved(case, operators)) if kind == "selective" else ()
+    asks = [op.name for op in operators if op.keeps][-1]
+    return (Recomputed(first=operators[0].name, last=operators[-1].name, before=asks, saves=saves),)
 
 
 def _saved(case: Case, operators: Sequence[Operator]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from primus_backend_torchtitan.host.case import PIPELINE, TENSOR, Case
+from primus_backend_torchtitan.host.case import CONTEXT, PIPELINE, TENSOR, Case
 from primus_backend_torchtitan.host.schedules import schedule_of
 from primus_backend_torchtitan.host.shape.groups import Groups
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
@@ -20,6 +20,9 @@ _NAMES: Mapping[str, ScheduleName] = {
     "DualPipeV": "dualpipev",
 }
 
+_HALVED: frozenset[ScheduleName] = frozenset({"zero_bubble", "zbv"})
+"""Gradients of activations and of weights are computed apart."""
+
 
 def local_batch(case: Case) -> int:
     """Samples of one replica before its gradients are reduced."""
@@ -32,17 +35,41 @@ def micro_batch(case: Case) -> int:
     return case.size("parallelism.pipeline_parallel_microbatch_size") if piped else local_batch(case)
 
 
-def schedule_of_step(case: Case, groups: Groups) -> Schedule:
-    """Micro batches of one pass through the pipeline, or of a step without one; passes of a step follow each other."""
+def schedule_of_step(case: Case, groups: Groups, chunks: int) -> Schedule:
+    """Micro batches of one pass through the pipeline, or of a step without one; passes of a step follow each other.
+
+    What stages send each other is followed as `torch.distributed.pipelining` does it (torch 2.13, `stage.py`): a stage
+    keeps its output until it has run backward, and has a buffer for what each micro batch receives, both ways, from
+    the first step on. Where gradients of weights come later, those of its inputs stay to the end of the step.
+
+    Args:
+        chunks: stages of a pipeline rank.
+    """
     if groups["pipeline"] == 1:
         batch, local = case.size("training.global_batch_size", -1), local_batch(case) * case.replicas
         return Schedule(name="none", micro_batches=max(1, batch // local) if batch > 0 else 1)
     found = schedule_of(case.values["parallelism.pipeline_parallel_schedule"])
+    count, boundary = max(1, local_batch(case) // micro_batch(case)), _boundary(case, groups)
+    last = 0 if found and found.folded else groups["pipeline"] - 1
+    name = _NAMES[found.name] if found else "1f1b"
+    ways = 3 if name in _HALVED else 2
+    ends = [ways * chunks - (ways - 1) * (rank == 0) - (rank == last) for rank in range(groups["pipeline"])]
+    sent = tuple(boundary * (rank > 0) for rank in range(groups["pipeline"])) if name == "1f1b" else ()
     return Schedule(
-        name=_NAMES[found.name] if found else "1f1b",
-        micro_batches=max(1, local_batch(case) // micro_batch(case)),
-        boundary=_boundary(case, groups),
+        name=name,
+        micro_batches=count,
+        boundary=boundary,
+        keeps_sent=True,
+        received=tuple(count * (boundary * number + _mask(case)) for number in ends),
+        forward_beside=sent,
+        backward_beside=sent,
     )
+
+
+def _mask(case: Case) -> int:
+    """Of a micro batch, which has its own through the whole step; on a GPU it is told by blocks alone."""
+    length = case.shape.sequence
+    return micro_batch(case) * length * length // case.size(CONTEXT) if case.accelerator == "cpu" else 0
 
 
 def _boundary(case: Case, groups: Groups) -> int:

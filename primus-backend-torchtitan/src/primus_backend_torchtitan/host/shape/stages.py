@@ -9,7 +9,6 @@ from primus_backend_torchtitan.architecture import layers_with_experts
 from primus_backend_torchtitan.host.case import PIPELINE, Case
 from primus_backend_torchtitan.host.schedules import Schedule, schedule_of
 from primus_backend_torchtitan.host.shape.blocks import DENSE, EMBEDDING, EXPERTS, HEAD, LAST_NORM, NORM, OUTPUT, PIECES
-from primus_backend_torchtitan.host.shape.recomputed import recomputes_layers
 from primus_core.experiment import Value
 from primus_core.shape import Run
 
@@ -23,8 +22,8 @@ def stages_of(case: Case) -> tuple[tuple[Chunk, ...], ...]:
     ranks = case.size(PIPELINE)
     kinds = [EXPERTS if experts else DENSE for experts in layers_with_experts(case.model)]
     if ranks == 1:
-        return ((_runs(case, [EMBEDDING, *kinds, *_head(case)]),),)
-    chunks = [_runs(case, names) for names in _cut(case, kinds, ranks)]
+        return ((_runs([EMBEDDING, *kinds, *_head(case)]),),)
+    chunks = [_runs(names) for names in _cut(case, kinds, ranks)]
     each, folded = len(chunks) // ranks, _schedule(case).folded
     return tuple(
         tuple(chunks[index] for index in sorted(_held(rank, ranks, each, folded=folded))) for rank in range(ranks)
@@ -84,9 +83,5 @@ def _read(case: Case, stage: Value, kinds: Sequence[str]) -> list[str]:
     return [*([EMBEDDING] if "tok_embeddings" in names else ()), *layers, *last]
 
 
-def _runs(case: Case, names: Iterable[str]) -> Chunk:
-    again = int(recomputes_layers(case))
-    return tuple(
-        Run(block=name, count=len(list(same)), recompute=again if name in (DENSE, EXPERTS) else 0)
-        for name, same in groupby(names)
-    )
+def _runs(names: Iterable[str]) -> Chunk:
+    return tuple(Run(block=name, count=len(list(same))) for name, same in groupby(names))
