@@ -60,7 +60,8 @@ def schedule_of_step(case: Case, groups: Groups, chunks: int) -> Schedule:
         micro_batches=count,
         boundary=boundary,
         keeps_sent=True,
-        received=tuple(count * (boundary * number + _mask(case)) for number in ends),
+        received=tuple(count * boundary * number for number in ends),
+        buffers=count * _mask(case),
         forward_beside=sent,
         backward_beside=sent,
     )
