@@ -87,6 +87,12 @@ def discarded(live: Live) -> Iterator[None]:
         yield
 
 
+def _finite(self: Any) -> bool:
+    """`MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan`, which found nothing infinite."""
+    type(self)._unscaled(self)
+    return False
+
+
 def _none_shared() -> Any:
     """`random._get_share_storage` where storages have no bytes: what was computed again is counted where it is."""
     return lambda output, again: None
@@ -101,6 +107,7 @@ def answered(rows: int, received: int) -> Iterator[None]:
         received: those that its experts get.
     """
     from megatron.core.distributed import param_and_grad_buffer
+    from megatron.core.optimizer.optimizer import MixedPrecisionOptimizer as mixed
     from megatron.core.tensor_parallel import random
     from megatron.core.tensor_parallel.random import CudaRNGStatesTracker
 
@@ -112,6 +119,8 @@ def answered(rows: int, received: int) -> Iterator[None]:
             mock.patch.object(distributed, "all_gather_object", _same_everywhere),
             mock.patch.object(CudaRNGStatesTracker, "fork", _no_fork),
             mock.patch.object(random, "_get_share_storage", _none_shared),
+            mock.patch.object(mixed, "_unscaled", mixed._unscale_main_grads_and_check_for_nan, create=True),
+            mock.patch.object(mixed, "_unscale_main_grads_and_check_for_nan", _finite),
             mock.patch.object(torch.nn.Module, "bfloat16", _in(torch.bfloat16)),
             mock.patch.object(torch.nn.Module, "half", _in(torch.float16)),
             mock.patch.object(torch.nn.Module, "cuda", _as_it_is),
