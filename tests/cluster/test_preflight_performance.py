@@ -65,7 +65,7 @@ def test_one_slow_direction_is_a_link(hosts: Hosts, tmp_path: Path) -> None:
 
 def test_a_host_that_is_cut_off_is_named_and_the_rest_is_judged(hosts: Hosts, tmp_path: Path) -> None:
     """It is off the network in the middle of the tests: it is named, soon, and the others have all their figures."""
-    meeting = Meeting(hosts, tmp_path / "run", NETWORK, iterations=20, seconds=8)
+    meeting = Meeting(hosts, tmp_path / "run", NETWORK, iterations=10, seconds=15)
     meeting.wait_for(lambda one: one.test == "inter-allreduce")
     hosts.cut("node3")
     began = time.monotonic()
