@@ -21,8 +21,9 @@ from jsonschema import Draft202012Validator
 from primus_core.codec import from_json
 from primus_preflight.gathering import read
 from primus_preflight.judging import Limits, Report, judge
-from primus_preflight.model import Gathered
+from primus_preflight.model import Gathered, Measurement
 from primus_preflight.reporting import screen, write
+from primus_preflight.reporting.story import about
 from tests.preflight.clusters import cluster, host
 
 ROOT = Path(__file__).parents[2]
@@ -113,6 +114,17 @@ def test_hundreds_of_nodes_are_reported_in_seconds(tmp_path: Path) -> None:
     assert time.process_time() - began < 30 / 8
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000
     assert (tmp_path / "failing_nodes.txt").read_text().splitlines() == [host(node) for node in (100, 200, 300)]
+
+
+def test_a_test_of_several_workers_without_devices_is_told_as_one_that_ran() -> None:
+    """On a host alone, tests between nodes make no sense; one between its workers was measured all the same."""
+    alone = cluster(1, devices=0)
+    shared = Measurement(test="intra-allreduce", nodes=(0,), size_bytes=1 << 20, values=(1.0,))
+    ran = evolve(alone, tests=("intra-allreduce", "inter-p2p"), measurements=(*alone.measurements, shared))
+    assert "Tests: intra-allreduce. Not applicable here: inter-p2p." in about(judged(ran))
+    assert "Tests: none. Not applicable here: intra-allreduce, inter-p2p." in about(
+        judged(evolve(ran, measurements=()))
+    )
 
 
 @pytest.mark.cluster

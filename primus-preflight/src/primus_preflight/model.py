@@ -109,3 +109,8 @@ class Gathered:
     """What the launcher says of nodes that it could not start, or lost."""
     versions: Mapping[str, str] = field(factory=dict)
     schema: int = GATHERED_SCHEMA
+
+    @property
+    def all_measurements(self) -> tuple[Measurement, ...]:
+        """Those of groups and those of single nodes."""
+        return (*self.measurements, *(one for node in self.nodes for one in node.measurements))

@@ -47,7 +47,7 @@ class _Earlier:
         names = Names.of(gathered)
         self._own: dict[tuple[object, ...], float] = {}
         self._alike: dict[tuple[object, ...], list[Figure]] = {}
-        for one in figures_of([*gathered.measurements, *(m for node in gathered.nodes for m in node.measurements)]):
+        for one in figures_of(gathered.all_measurements):
             test = one.measurement
             if test.unit != "s":
                 self._own[self._key(test), tuple(map(names.host, test.nodes))] = one.value

@@ -41,7 +41,7 @@ def judge(gathered: Gathered, limits: Limits, baseline: Gathered | None = None) 
         verdict=_together(everything) if gathered.nodes or gathered.expected_nodes else "error",
         nodes=nodes,
         faults=faults,
-        comparisons=tuple(comparisons(_measured(gathered), Hardware.of(gathered))),
+        comparisons=tuple(comparisons(gathered.all_measurements, Hardware.of(gathered))),
         limits=limits,
         gathered=gathered,
     )
@@ -54,7 +54,7 @@ def _together(levels: tuple[Verdict, ...]) -> Verdict:
 
 
 def _faults(gathered: Gathered, limits: Limits, names: Names, baseline: Gathered | None) -> Iterator[Fault]:
-    measurements = _measured(gathered)
+    measurements = gathered.all_measurements
     speeds = [one for one in measurements if one.test not in _NOT_SPEED]
     hardware = Hardware.of(gathered)
     plain = [
@@ -115,10 +115,6 @@ def _nodes(gathered: Gathered, names: Names, faults: tuple[Fault, ...]) -> Itera
         levels = tuple(level for level, _ in own.get(node, ()))
         texts = tuple(text for _, text in own.get(node, ()))
         yield Judged(node=node, host=names.hosts.get(node, ""), verdict=worst(levels), faults=texts)
-
-
-def _measured(gathered: Gathered) -> list[Measurement]:
-    return [*gathered.measurements, *(one for node in gathered.nodes for one in node.measurements)]
 
 
 def _ordered(gathered: Gathered) -> Gathered:

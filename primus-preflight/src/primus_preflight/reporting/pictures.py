@@ -26,7 +26,7 @@ _KEPT = 12
 def drawings(report: Report) -> Iterator[Drawing]:
     """Those for which there are figures."""
     names = Names.of(report.gathered)
-    measured = [*report.gathered.measurements, *(one for node in report.gathered.nodes for one in node.measurements)]
+    measured = report.gathered.all_measurements
     yield from _by_size(report.comparisons)
     yield from _pairs([one for one in measured if one.test in PAIRS], names)
     yield from _devices([one for one in measured if len(one.nodes) == 1 and one.unit != "s"], names)

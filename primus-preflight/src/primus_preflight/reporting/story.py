@@ -11,7 +11,8 @@ from primus_core.render.tables import Tone
 from primus_preflight.judging import Report, Verdict
 from primus_preflight.judging.looks import applies
 from primus_preflight.judging.report import FAULTY
-from primus_preflight.performance.tokens import tests_named
+from primus_preflight.model import Gathered
+from primus_preflight.performance.tokens import Trial, tests_named
 from primus_preflight.reporting.tables import absent_table, facts_table, faults_table, figures_table, nodes_table
 
 TITLE = "Primus preflight"
@@ -79,13 +80,16 @@ def _tests(report: Report) -> str:
     gathered = report.gathered
     if not gathered.tests:
         return "No performance test was asked for."
-    senseless = [
-        trial.name
-        for trial in tests_named(gathered.tests)
-        if not any(applies(trial, node, len(gathered.nodes)) for node in gathered.nodes)
-    ]
-    not_here = f" Not applicable here: {', '.join(senseless)}." if senseless and gathered.nodes else ""
-    return f"Tests: {', '.join(gathered.tests)}.{not_here}"
+    absent = [trial.name for trial in tests_named(gathered.tests) if not _makes_sense(trial, gathered)]
+    not_here = f" Not applicable here: {', '.join(absent)}." if absent else ""
+    here = [test for test in gathered.tests if test not in absent]
+    return f"Tests: {', '.join(here) or 'none'}.{not_here}"
+
+
+def _makes_sense(trial: Trial, gathered: Gathered) -> bool:
+    """Whether it was measured, or could have been; nothing is known of a cluster that did not answer."""
+    applicable = any(applies(trial, node, len(gathered.nodes)) for node in gathered.nodes)
+    return applicable or not gathered.nodes or any(one.test == trial.name for one in gathered.all_measurements)
 
 
 def _judged_by(report: Report) -> str:
