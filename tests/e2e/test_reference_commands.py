@@ -81,7 +81,7 @@ def written(folder: Path) -> set[str]:
     [
         ("direct pretrain", "-m primus_launchers.torchrun", "1 rank (direct)"),
         ("direct gemm", "-m primus_launchers.torchrun", "benchmark-gemm on "),
-        ("preflight", "srun --nodes=4", "4 ranks (slurm)"),
+        ("preflight", "srun --nodes=4", "4 nodes (slurm)"),
         ("inspect launch command", "-m primus_launchers.torchrun", "1 rank (direct)"),
         ("container pretrain", "-m primus_launchers.container", "1 rank (container rocm/primus:v26.3)"),
         ("slurm training", "srun --nodes=4", "4 ranks (slurm)"),

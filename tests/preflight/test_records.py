@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from primus_preflight.agent.files import record_of, write_node
+from primus_core.codec import to_json
+from primus_preflight.agent.files import write_node
 from primus_preflight.gathering import read
 from primus_preflight.meeting.records import Records
 from primus_preflight.meeting.room import Answer
@@ -32,7 +33,7 @@ class Telling(Fabric):
 
 
 def record(number: int) -> str:
-    return record_of(Node(node=number, host=f"host{number}"))
+    return to_json(Node(node=number, host=f"host{number}"))
 
 
 def test_what_is_not_here_is_asked_for(tmp_path: Path) -> None:

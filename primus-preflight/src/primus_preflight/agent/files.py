@@ -12,10 +12,11 @@ from pathlib import Path
 
 from primus_core.codec import to_json
 from primus_core.files import write_atomic
+from primus_core.log.redaction import Redactor
 from primus_core.plan import RunPlan
 from primus_core.records import frozen
 from primus_core.rundir import RunDir
-from primus_preflight.agent.redaction import own_redactor, redacted_measurements, redacted_node
+from primus_preflight.agent.redaction import redacted_measurements
 from primus_preflight.model import GATHERED_SCHEMA, Gathered, Measurement, Node
 
 _FOLDER, ASKED = "preflight", "asked.json"
@@ -55,21 +56,16 @@ def node_file(folder: Path, number: int) -> Path:
     return folder / f"node-{number}.json"
 
 
-def record_of(node: Node) -> str:
-    """What a node may say of itself: the text of its file."""
-    return to_json(redacted_node(node, own_redactor()))
-
-
 def write_node(folder: Path, node: Node) -> None:
-    """Write what a node has seen so far."""
+    """Write what a node has seen so far, which `redacted_node` has gone through."""
     path = node_file(folder, node.node)
-    write_atomic(path, record_of(node))
+    write_atomic(path, to_json(node))
     if node.complete:
         path.with_suffix(".done").touch()
 
 
 def write_measurements(
-    plan: RunPlan, measurements: Sequence[Measurement], coordinator: int = 0, *, complete: bool
+    plan: RunPlan, redact: Redactor, measurements: Sequence[Measurement], coordinator: int = 0, *, complete: bool
 ) -> None:
     """Write what groups of nodes have measured so far.
 
@@ -77,7 +73,7 @@ def write_measurements(
         coordinator: the node that held the meeting; there may be two of them where a network is in parts.
         complete: these are all.
     """
-    said = redacted_measurements(measurements, own_redactor())
+    said = redacted_measurements(measurements, redact)
     measured = Measured(run_id=plan.run_id, coordinator=coordinator, measurements=said, complete=complete)
     name = f"measurements-{coordinator}.json" if coordinator else "measurements.json"
     write_atomic(folder_of(plan) / name, to_json(measured))

@@ -17,6 +17,7 @@ from primus_preflight.agent import plugins
 from primus_preflight.agent.files import folder_of, write_node
 from primus_preflight.agent.looked import Looked
 from primus_preflight.agent.probing import Look, probe_all
+from primus_preflight.agent.redaction import redacted_node, redactor_of
 from primus_preflight.model import Node, Probe
 from primus_preflight.settings.visibility import visible
 
@@ -33,18 +34,23 @@ def run(plan: RunPlan, rank: RankContext) -> Mapping[str, object]:
     """
     folder = folder_of(plan)
     about = Looked(plan=plan, env=rank.env)
+    redact = redactor_of(rank.env)
+
+    def keep(seen: Node) -> None:
+        write_node(folder, redacted_node(seen, redact))
+
     node = _named(about, rank.rank)
-    write_node(folder, node)
+    keep(node)
     probes = probe_all(_looks(about))
     node = evolve(node, probes=probes, addresses=_addresses(probes), ended=time.time())
-    write_node(folder, node)
+    keep(node)
     if meets(plan):
         from primus_preflight.meeting import meet  # here: most looks at a host need none
 
-        node = meet(plan, rank, node, _words(plan, "tests"), lambda seen: write_node(folder, seen))
+        node = meet(plan, rank, node, _words(plan, "tests"), keep)
         for told in _missed(node):
             rank.log("warning", told)
-    write_node(folder, evolve(node, ended=time.time(), complete=True))
+    keep(evolve(node, ended=time.time(), complete=True))
     return {"host": node.host, "probes": len(node.probes), "measurements": len(node.measurements)}
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,9 +15,9 @@ from primus_core.planning.secrets import secret_names
 from primus_preflight.model import Measurement, Node, Probe
 
 
-def own_redactor() -> Redactor:
-    """For the secrets of this process, which are those of all that it starts."""
-    return Redactor.of_environment(secret_names(os.environ), os.environ)
+def redactor_of(env: Mapping[str, str]) -> Redactor:
+    """For the secrets of an agent's environment, which are those of all that it starts."""
+    return Redactor.of_environment(secret_names(env), env)
 
 
 def redacted_node(node: Node, redact: Redactor) -> Node:

@@ -10,13 +10,14 @@ from functools import partial
 
 from attrs import evolve
 
-from primus_core.codec import from_json
+from primus_core.codec import from_json, to_json
 from primus_core.contract import RankContext
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
 from primus_core.nodes.listening import listen
 from primus_core.plan import RunPlan
-from primus_preflight.agent.files import folder_of, record_of, write_measurements
+from primus_preflight.agent.files import folder_of, write_measurements
+from primus_preflight.agent.redaction import redacted_node, redactor_of
 from primus_preflight.meeting.crew import Worker
 from primus_preflight.meeting.holding import Holding
 from primus_preflight.meeting.joining import join, own_machine
@@ -54,6 +55,7 @@ class Attending:
         self._node = node
         self._nodes = rank.world_size
         self._env = rank.env
+        self._redact = redactor_of(rank.env)
         self._first = rank.env.get("MASTER_ADDR", "") if self._nodes > 1 else _LOOPBACK
         self._tests = tests
         self._options = options
@@ -95,8 +97,9 @@ class Attending:
             while True:
                 host, (wire, said) = self._come(stack, self._hello(door), first, seconds)
                 with closing(wire):
+                    record = to_json(redacted_node(self._node, self._redact))
                     try:
-                        Member(wire, door, self._workers, record_of(self._node)).serve(said)
+                        Member(wire, door, self._workers, record).serve(said)
                     except GoneError as gone:
                         self._miss(host, f"lost in the middle: {gone}", "error")
                     else:
@@ -132,7 +135,7 @@ class Attending:
             seconds=seconds,
             tests=self._tests,
             options=self._options,
-            write=partial(write_measurements, self._plan, coordinator=self._node.node),
+            write=partial(write_measurements, self._plan, self._redact, coordinator=self._node.node),
         )
         stack.callback(holding.end)
         return join(_LOOPBACK, port, hello, self._options.join_seconds)
