@@ -29,7 +29,8 @@ def test_another_host_is_refused_until_the_holder_is_gone(make_hosts: Callable[[
     assert "another run is going on in this experiment" in errors
     assert "on node1, since" in errors
     hosts.crash("node1")
-    first.communicate(timeout=120)
+    first.wait(timeout=120)  # an end of its input before it is killed would let it give the lock back
+    first.communicate()
     refused = hosts.start("node2", [*argv, runs / "second"])
     assert refused.communicate("", timeout=120)[0] == ""  # nobody here can know yet
     lock, minute_ago = tmp_path / "exp/lock.json", time.time() - 61

@@ -39,6 +39,7 @@ for step in range(10000):
             break
     distributed.all_reduce(torch.ones(4))
     time.sleep(0.01)
+distributed.destroy_process_group()
 """
 
 VARIES = {
