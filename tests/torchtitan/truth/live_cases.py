@@ -119,6 +119,16 @@ CHOSEN = (
     Case(name="tensor and sequence parallel, loss at once", params={**_ONCE, **_WHOLE, TP: 2}, ranks=2),
     Case(name="tensor parallel", params={**_ONCE, TP: 2, SEQUENCE_PARALLEL: False}, ranks=2),
     Case(name="tensor parallel, two shards", params={"global_batch_size": 4, **_LONG, TP: 2}, ranks=4),
+    Case(
+        name="tensor parallel, recomputed",
+        params={**_ONCE, **_LONG, TP: 2, SEQUENCE_PARALLEL: False, RECOMPUTE: "full"},
+        ranks=2,
+    ),
+    Case(
+        name="tensor parallel on four ranks, recomputed in part",
+        params={**_ONCE, **_LONG, TP: 4, SEQUENCE_PARALLEL: False, RECOMPUTE: "selective"},
+        ranks=4,
+    ),
     Case(name="context parallel", params={**_ONCE, CP: 2}, ranks=2),
     Case(name="context parallel, long", params={**_ONCE, **_LONG, CP: 2}, ranks=2),
     Case(name="recomputed", params={**_ONCE, **_LONG, RECOMPUTE: "full"}),

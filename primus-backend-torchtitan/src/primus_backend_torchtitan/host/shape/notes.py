@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_torchtitan.host.case import PIPELINE, TENSOR, Case
+from primus_backend_torchtitan.host.case import PIPELINE, Case
 
 
 def notes_of(case: Case) -> tuple[str, ...]:
@@ -23,8 +23,6 @@ def _notes(case: Case) -> Iterator[str]:
         yield "The schedule is read from a file, and counted as the one that is named beside it."
     if case.size(PIPELINE) > 1 and case.values["parallelism.pipeline_parallel_schedule"] == "ZBVZeroBubble":
         yield "Activations of this schedule are counted too high."
-    if case.size(TENSOR) > 1 and not case.values["parallelism.enable_sequence_parallel"]:
-        yield "Gradients of layers are counted whole on every rank, which TorchTitan sums later than that."
     if not case.model["untie_embeddings_and_output_weights"]:
         yield "The output's weight is counted as if it was gathered for itself."
     if case.shape.experts:

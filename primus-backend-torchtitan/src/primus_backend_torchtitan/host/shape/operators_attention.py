@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_torchtitan.families import LLAMA, family_of
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_backend_torchtitan.host.shape.partial import of_whole, scattered, whole_gradient
 from primus_core.operators import COMPLEX, FP32
 from primus_core.shape import Activation, Operator
 
@@ -25,10 +28,18 @@ def attention(work: Work) -> list[Operator]:
         *_head_norms(work),
         _rotated(work),
         *core(work, ("query.turned", "key.turned", "value"), work.groups * work.head, work.groups * work.head, width),
-        product(work, f"{_NAME}.wo", "context", made, work.hidden, inner=width, component=_NAME, holds=held),
+        *_last_product(work, made, width, held),
         *summed(work, made, "attended", _NAME, held),
         add(work, "attention.add", "attended", "input", "middle", _NAME, held),
     ]
+
+
+def _last_product(work: Work, made: str, width: int, held: tuple[str, ...]) -> list[Operator]:
+    last = product(work, f"{_NAME}.wo", "context", made, work.hidden, inner=width, component=_NAME, holds=held)
+    if not whole_gradient(work, width):
+        return [last]
+    divided = scattered(work, "context", "context.divided", width, _NAME)
+    return [divided, of_whole(work, evolve(last, reads=("context.divided",)), width)]
 
 
 def _products(work: Work, source: str) -> list[Operator]:

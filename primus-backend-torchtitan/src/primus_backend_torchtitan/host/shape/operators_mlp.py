@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_backend_torchtitan.host.shape.partial import of_whole, whole_gradient
 from primus_core.shape import Activation, Operator
 
 _PART = "mlp"
@@ -18,10 +21,20 @@ def mlp(work: Work) -> list[Operator]:
     return [
         *norm(work, "ffn_norm", "middle", "normed2"),
         *gathers,
-        *gated(work, "feed_forward", source, made, work.ffn, _PART, held),
+        *_summed_late(work, gated(work, "feed_forward", source, made, work.ffn, _PART, held)),
         *summed(work, made, "down", _PART, held),
         add(work, "mlp.add", "down", "middle", "output", _PART, held),
     ]
+
+
+def _summed_late(work: Work, operators: list[Operator]) -> list[Operator]:
+    """The gradient of what is multiplied is of all features, and each of the two that are made of it needs its sum."""
+    if not whole_gradient(work, work.ffn):
+        return operators
+    *first, multiply, last = operators
+    size = work.tensor * work.wide(work.ffn)
+    inner = evolve(multiply.makes[0], gradient=size)
+    return [*first, evolve(multiply, makes=(inner,), backward_scratch=size), of_whole(work, last, work.ffn)]
 
 
 def gated(
