@@ -168,16 +168,16 @@ def test_an_answer_that_is_cut_is_an_error() -> None:
 
 
 def test_looks_are_taken_at_the_same_time() -> None:
-    """Four that wait for half a second each take less than two seconds."""
+    """Four that wait for a second each take less than four seconds."""
 
     def take() -> Outcome:
-        time.sleep(0.5)
+        time.sleep(1)
         return Outcome()
 
     began = time.monotonic()
     told = probe_all([Look(name="slow", group="network", take=take)] * 4)
     assert [one.status for one in told] == ["ok"] * 4
-    assert time.monotonic() - began < 1.9
+    assert time.monotonic() - began < 3.9
 
 
 def _lives(pid: int) -> bool:

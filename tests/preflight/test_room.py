@@ -194,7 +194,7 @@ def test_strangers_are_turned_away(said: bytes) -> None:
 
 def test_strangers_that_say_nothing_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """After their time, while the nodes are waited for; and the first of them when there are too many."""
-    monkeypatch.setattr(rooms, "HELLO_SECONDS", 0.5)
+    monkeypatch.setattr(rooms, "HELLO_SECONDS", 2)
     monkeypatch.setattr(rooms, "_MOST_STRANGERS", 4)
     with room(silence=0.4) as (made, port):
         waiting = threading.Thread(target=made.gather, args=(1, 8))
@@ -202,9 +202,9 @@ def test_strangers_that_say_nothing_are_turned_away(monkeypatch: pytest.MonkeyPa
         strangers = [connected(port) for _ in range(8)]
         began = time.monotonic()
         assert all(map(ends, strangers[:3]))
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 2
         assert all(map(ends, strangers[3:]))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10
         waiting.join()
     assert made.lost == {}
 
