@@ -17,6 +17,7 @@ CONTEXT = "context_parallel_size"
 REPLICATE = "parallelism.data_parallel_replicate_degree"
 SHARD = "parallelism.data_parallel_shard_degree"
 SCHEDULE = "parallelism.pipeline_parallel_schedule"
+SEQUENCE = "parallelism.enable_sequence_parallel"
 MODULES = "parallelism.module_fqns_per_model_part"
 PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST = "parallelism.pipeline_parallel_first_stage_less_layers"
@@ -213,6 +214,12 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         "expert-ranks",
         ["the 2 ranks that hold one stage of one copy", f"set {EXPERT} to 2", f"{REPLICATE}: 2 (exp.yaml:"],
     ),
+    "experts beside tensors": (
+        {**MOE, TENSOR: 2, EXPERT: 2, SEQUENCE: False},
+        2,
+        "expert-sequence",
+        ["only where the sequence is divided", f"set {SEQUENCE}: true, {EXPERT}: 1", f"{SEQUENCE}: false (exp.yaml:"],
+    ),
     "budget of memory": (
         {"activation_checkpoint.kind": "memory_budget"},
         1,
@@ -238,9 +245,11 @@ LEGAL: dict[str, tuple[dict[str, Value], int]] = {
     "as many shards as are left": ({SHARD: 2, REPLICATE: 2}, 4),
     "features and vocabulary that ranks share unevenly": ({TENSOR: 2, "ffn_hidden_size": 129}, 2),
     "a sequence that only its tensors share": (
-        {TENSOR: 2, "seq_length": 31, "parallelism.enable_sequence_parallel": False},
+        {TENSOR: 2, "seq_length": 31, SEQUENCE: False},
         2,
     ),
+    "tensors of experts with whole sequences": ({**MOE, TENSOR: 2, SEQUENCE: False}, 2),
+    "divided experts with whole sequences": ({**MOE, EXPERT: 2, SEQUENCE: False}, 2),
     "one micro batch where nothing waits": ({**PP2, SCHEDULE: "gpipe", "global_batch_size": 2}, 2),
     "a last stage without layers": ({**PP2, SCHEDULE: "Interleaved1F1B"}, 2),
     "six stages on two ranks": ({**PP2, SCHEDULE: "Interleaved1F1B", PER_STAGE: 1, "num_layers": 5, FIRST: 0}, 2),

@@ -10,6 +10,7 @@ from primus_core.planning.nearest import nearest_divisors, nearest_sizes
 
 _EXPERTS, _CHOSEN = "model.num_experts", "model.moe_router_topk"
 _REPLICATE = "parallelism.data_parallel_replicate_degree"
+_SEQUENCE_PARALLEL = "parallelism.enable_sequence_parallel"
 
 
 def check_experts(case: Case) -> Iterator[Finding]:
@@ -36,6 +37,7 @@ def check_experts(case: Case) -> Iterator[Finding]:
         )
     else:
         yield from _ranks(case, ranks, experts)
+    yield from _tokens(case)
 
 
 def _ranks(case: Case, ranks: int, experts: int) -> Iterator[Finding]:
@@ -50,4 +52,17 @@ def _ranks(case: Case, ranks: int, experts: int) -> Iterator[Finding]:
         "experts",
         (EXPERT, PIPELINE, _REPLICATE, TENSOR, CONTEXT),
         f"set {case.name(EXPERT)} to {sizes}",
+    )
+
+
+def _tokens(case: Case) -> Iterator[Finding]:
+    """Tensor parallel ranks send the tokens of their part of the sequence to experts of other ranks; TorchTitan 0.3
+    cannot make sums of what comes back, as it would have to where every rank keeps the whole sequence."""
+    if case.size(EXPERT) == 1 or case.size(TENSOR) == 1 or case.values[_SEQUENCE_PARALLEL]:
+        return
+    yield case.error(
+        "expert-sequence",
+        "TorchTitan divides experts beside tensors only where the sequence is divided among the same ranks",
+        (_SEQUENCE_PARALLEL, TENSOR, EXPERT),
+        f"set {case.name(_SEQUENCE_PARALLEL)}: true, {case.name(EXPERT)}: 1, or {case.name(TENSOR)}: 1",
     )
