@@ -220,6 +220,12 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         "expert-sequence",
         ["only where the sequence is divided", f"set {SEQUENCE}: true, {EXPERT}: 1", f"{SEQUENCE}: false (exp.yaml:"],
     ),
+    "selective recomputation of halves": (
+        {**PP2, SCHEDULE: "ZBVZeroBubble", "loss.kind": "cross_entropy", "activation_checkpoint.kind": "selective"},
+        2,
+        "recompute",
+        ["run backward only once", "activation_checkpoint.kind: none", "Interleaved1F1B", "selective (exp.yaml:"],
+    ),
     "budget of memory": (
         {"activation_checkpoint.kind": "memory_budget"},
         1,
