@@ -224,7 +224,7 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         {**PP2, SCHEDULE: "ZBVZeroBubble", "loss.kind": "cross_entropy", "activation_checkpoint.kind": "selective"},
         2,
         "recompute",
-        ["run backward only once", "activation_checkpoint.kind: none", "Interleaved1F1B", "selective (exp.yaml:"],
+        ["run backward only once", "activation_checkpoint.kind: none", "Interleaved1F1B", '"selective" (exp.yaml:'],
     ),
     "budget of memory": (
         {"activation_checkpoint.kind": "memory_budget"},
