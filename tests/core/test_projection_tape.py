@@ -179,6 +179,19 @@ def test_gradients_of_what_a_part_gives_are_held() -> None:
     assert ran.most.bytes == 100 + 40 + 10 + 10 + 40 + 10 + 40 + 10 + 8
 
 
+def test_a_part_inside_another_is_made_a_third_time() -> None:
+    """`up` to `down` run again and wide (40) is dropped once more: at `down` there are input and normed (20), acted
+    (40), the output (10), gradients of the residual (10), of acted (40) and of a weight (6). Then `up` and `act` run
+    again: at `act` wide is there too and a gradient of it (80), but no gradient of a weight."""
+    inner, outer = Recomputed(first="up", last="act"), Recomputed(first="up", last="down")
+    block = evolve(LAYER, recomputed=(inner, outer))
+    assert forward(block, "layer", SETTING).left == {"passed on": 10, "norm": 10}
+    ran = backward(block, "layer", SETTING, 10)
+    assert ran.most.at == "layer: act, backward"
+    assert ran.most.bytes == 20 + 40 + 10 + 10 + 40 + 80
+    assert ran.left == {}
+
+
 def test_saved_outputs_of_a_part_are_not_made_again() -> None:
     """Of up to down, wide is kept: in the backward pass acted alone is made again."""
     told = Recomputed(first="up", last="down", saves=("wide",))

@@ -42,11 +42,11 @@ def test_a_real_training(ranks: Ranks, tmp_path: Path) -> None:
 
 
 def test_the_cases() -> None:
-    """Forty are chosen, ten are drawn, and all can be projected."""
-    cases = (*CHOSEN, *drawn())
-    assert len(CHOSEN) == 40
-    assert len(cases) == 50
-    assert all(activations(case.projected()) > 0 for case in cases)
+    """At least forty are chosen, ten are drawn, and all can be projected."""
+    chosen, few = CHOSEN, tuple(drawn())
+    assert len(chosen) >= 40
+    assert len(few) == 10
+    assert all(activations(case.projected()) > 0 for case in (*chosen, *few))
 
 
 @pytest.mark.parametrize(("projected", "told"), [(1_030, True), (985, True), (1_015, False), (995, False)])

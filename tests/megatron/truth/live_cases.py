@@ -247,6 +247,11 @@ CHOSEN = (
         params={**LATENT, **selected("mla_up_proj"), "num_layers": 6, "ffn_hidden_size": 256},
     ),
     Case(name="experts and a shared one recomputed, fused", params={**SHARED, **selected("moe")}, fused=True),
+    Case(
+        name="a shared expert recomputed within recomputed experts, fused",
+        fused=True,
+        params={**SHARED, **selected("moe", "shared_experts"), "num_layers": 3},
+    ),
     Case(name="a shared expert recomputed", params={**SHARED, **selected("shared_experts")}),
     Case(name="fp16", params={"bf16": False, "fp16": True}),
     Case(name="latent attention, sequence parallel", params={**LATENT, **SEQUENCE}, ranks=2),

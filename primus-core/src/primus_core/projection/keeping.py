@@ -30,6 +30,10 @@ class Part:
         """Its output is not kept either."""
         return not self.told.keeps_output
 
+    def inside(self, other: Part) -> bool:
+        """All its operators are among those of another."""
+        return other.first <= self.first and self.last <= other.last
+
 
 @frozen(kw_only=True)
 class Plan:
@@ -37,6 +41,7 @@ class Plan:
 
     operators: tuple[Operator, ...]
     parts: tuple[Part, ...]
+    """The longest first: one that is inside another comes after it."""
     made: dict[str, Activation]
     """By name, without the input."""
     maker: dict[str, int]
@@ -55,14 +60,23 @@ class Plan:
         return max((index + 1 for index, op in enumerate(self.operators) if _makes(op, self.kept)), default=0)
 
     def part_of(self, index: int) -> Part | None:
-        """The part that an operator is in."""
+        """The outermost part that an operator is in."""
         return next((part for part in self.parts if index in part), None)
+
+    def stays(self, name: str, part: Part) -> bool:
+        """What a part made again stays for its backward pass: an operator of it keeps it, and no part inside it makes
+        it once more."""
+        made = self.maker[name]
+        inner = next((one for one in self.parts if one is not part and one.inside(part) and made in one), None)
+        keepers = (keeper for keeper in self.keepers.get(name, ()) if keeper in part)
+        return any(inner is None or (keeper not in inner and not inner.dropped) for keeper in keepers)
 
 
 def plan_of(block: Block) -> Plan:
     """Raises ValueError for an activation that is read and never made, and a part that names no operator."""
     operators = block.operators
-    parts = tuple(_part(operators, told) for told in block.recomputed)
+    told = (_part(operators, one) for one in block.recomputed)
+    parts = tuple(sorted(told, key=lambda part: part.first - part.last))
     maker = {"input": -1} | {made.name: index for index, op in enumerate(operators) for made in op.makes}
     _check(operators, maker)
     keepers = _keepers(operators, parts)

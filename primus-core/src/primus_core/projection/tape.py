@@ -7,7 +7,7 @@ the sum is allocated too (``InputBuffer::accumulate`` of PyTorch 2.13).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from primus_core.projection.keeping import Part, Plan, again, plan_of
@@ -196,8 +196,7 @@ class _Backward:
 
     def _free_again(self, part: Part, index: int) -> None:
         for name in part.made:
-            kept_inside = any(keeper in part for keeper in self.plan.keepers.get(name, ()))
-            needed = kept_inside or (part.dropped and bool(self.plan.keepers.get(name)))
+            needed = self.plan.stays(name, part) or (part.dropped and bool(self.plan.keepers.get(name)))
             later = self.plan.last_use.get(name, -1)
             read_later = index < later and later in part
             given = self.plan.maker[name] == part.last or (part.dropped and later > part.last)
@@ -254,13 +253,12 @@ class _Backward:
     def _is_held(self, index: int, name: str) -> bool:
         """The gradient of what a recomputed part gives to others stays until the part has run backward, as its output
         does."""
-        part = self.plan.part_of(index)
-        return self.setting.holds_output and part is not None and self.plan.last_use.get(name, -1) > part.last
+        parts = (part for part in self.plan.parts if index in part)
+        return self.setting.holds_output and any(self.plan.last_use.get(name, -1) > part.last for part in parts)
 
     def _let_go(self, index: int) -> None:
         """Of the gradients that a part held, where it has run backward."""
-        part = self.plan.part_of(index)
-        for name in part.made if part is not None and part.first == index else ():
+        for name in self._ended(index):
             storage = self.gradients.pop(f"{_HELD} {name}", None)
             if storage is not None:
                 self._release(storage)
@@ -271,10 +269,12 @@ class _Backward:
             if min(keepers) == index and not (home and home.dropped and index > home.last):
                 self.memory.drop(name)
                 self.memory.drop(f"{name} again")
-        part = self.plan.part_of(index)
-        if part is not None and part.first == index:
-            for name in part.made:
-                self.memory.drop(self._second(name))
+        for name in self._ended(index):
+            self.memory.drop(self._second(name))
+
+    def _ended(self, index: int) -> Iterator[str]:
+        """What the parts made that have run backward."""
+        return (name for part in self.plan.parts if part.first == index for name in part.made)
 
     def _shared(self, storage: str) -> bool:
         return storage in self.gradients.values()

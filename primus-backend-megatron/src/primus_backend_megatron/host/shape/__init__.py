@@ -18,7 +18,6 @@ _BALANCED = "Every expert gets as many tokens as every other, but for what --moe
 _PREDICTION = (
     "What layers of multi-token prediction on a stage without the loss keep is not counted; their weights are."
 )
-_NESTED = "Shared experts that are recomputed within recomputed experts are counted as if they were kept: too high."
 _DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
 _FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
 _SHARDED = "Weights are counted whole on each rank; use_torch_fsdp2 and use_megatron_fsdp may hold less."
@@ -55,16 +54,9 @@ def _notes(case: Case) -> tuple[str, ...]:
     told = {
         _BALANCED: case.shape.experts > 0,
         _PREDICTION: case.on("mtp_num_layers") and not predicts_with_loss(case),
-        _NESTED: _nested(case),
         _DROPPED: not fused and case.on("attention_dropout"),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
         _SHARDED: case.on("use_torch_fsdp2") or case.on("use_megatron_fsdp"),
         _SENT: fused and case.size("context_parallel_size") > 1,
     }
     return tuple(note for note, true in told.items() if true)
-
-
-def _nested(case: Case) -> bool:
-    modules = case.values["recompute_modules"]
-    both = isinstance(modules, list) and {"moe", "shared_experts"} <= set(map(str, modules))
-    return both and case.values["recompute_granularity"] == "selective"

@@ -25,6 +25,9 @@ from primus_backend_megatron.host.shape.operators_prediction import prediction, 
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Operator, Recomputed, Run
 
+Ways = tuple[Recomputed, ...]
+"""Of telling one part that is recomputed: the first whose operators there are is meant."""
+
 
 def operators_of(case: Case, kind: str) -> tuple[Operator, ...]:
     """The operators of a block, by its kind."""
@@ -87,31 +90,21 @@ def _prefixed(part: Recomputed, prefix: str) -> Recomputed:
 
 
 def _selected(case: Case, kind: str) -> tuple[Recomputed, ...]:
-    """The parts of a layer that selective recomputation runs again."""
+    """The parts of a layer that selective recomputation runs again; one may be inside another."""
     if case.values["recompute_granularity"] != "selective":
         return ()
     modules = case.values["recompute_modules"]
     asked = modules if isinstance(modules, list) else ["core_attn"]
     parts = _EXPERT_PARTS if kind == EXPERTS else _PARTS
     order = [operator.name for operator in operators_of(case, kind)]
-    found: dict[tuple[str, str], Recomputed] = {}
-    for part in (part for module in asked for part in parts.get(str(module), ())):
-        if {part.first, part.last, part.before or part.last} <= set(order):
-            found.setdefault((part.first, part.last), part)
-    return _outermost(list(found.values()), order)
+    wanted = (each for module in asked for each in parts.get(str(module), ()))
+    found = {(part.first, part.last): part for part in (_first(each, order) for each in wanted) if part}
+    return tuple(sorted(found.values(), key=lambda part: order.index(part.first)))
 
 
-def _outermost(parts: Sequence[Recomputed], order: Sequence[str]) -> tuple[Recomputed, ...]:
-    """In their order, without those inside others."""
-
-    def span(part: Recomputed) -> tuple[int, int]:
-        return order.index(part.first), order.index(part.last)
-
-    def inside(part: Recomputed, other: Recomputed) -> bool:
-        first, last = span(part)
-        return part is not other and span(other)[0] <= first and last <= span(other)[1]
-
-    return tuple(sorted((part for part in parts if not any(inside(part, other) for other in parts)), key=span))
+def _first(told: Sequence[Recomputed], order: Sequence[str]) -> Recomputed | None:
+    """Of several ways to tell a part, the first whose operators there are."""
+    return next((part for part in told if {part.first, part.last, part.before or part.last} <= set(order)), None)
 
 
 def runs_of(case: Case, kind: str, count: int, done: int = 0) -> tuple[Run, ...]:
@@ -132,42 +125,45 @@ def runs_of(case: Case, kind: str, count: int, done: int = 0) -> tuple[Run, ...]
     return tuple(run for run in runs if run.count)
 
 
-def _dropped(first: str, last: str, *before: str) -> tuple[Recomputed, ...]:
+def _dropped(first: str, last: str, *before: str) -> Ways:
     """Without its output, which comes back before the backward of the first of these operators that there is."""
     return tuple(Recomputed(first=first, last=last, keeps_output=False, before=one) for one in before)
 
 
-def _norm(name: str, *before: str) -> tuple[Recomputed, ...]:
+def _norm(name: str, *before: str) -> Ways:
     return (*_dropped(f"{name}.cast", name, *before), *_dropped(name, name, *before))
 
 
-def _always(*ends: str) -> dict[str, tuple[Recomputed, ...]]:
+def _always(*ends: str) -> dict[str, tuple[Ways, ...]]:
     """The parts of every layer, whose feed-forward part has one of these last operators."""
     attended = ("core_attention.copy", "core_attention")
     queries = (f"self_attention.{name}" for name in ("linear_q_up_proj", "linear_q_proj"))
     return {
-        "core_attn": (Recomputed(first="core_attention", last="core_attention"),),
-        "layernorm": (*_norm("input_layernorm", "self_attention.linear_proj"), *_norm("pre_mlp_layernorm", *ends)),
-        "mla_up_proj": tuple(part for first in queries for part in _dropped(first, "value", *attended)),
+        "core_attn": (_part("core_attention", "core_attention"),),
+        "layernorm": (_norm("input_layernorm", "self_attention.linear_proj"), _norm("pre_mlp_layernorm", *ends)),
+        "mla_up_proj": (tuple(part for first in queries for part in _dropped(first, "value", *attended)),),
     }
 
 
-_SHARED, _ROUTED = "mlp.shared_experts.add", "mlp.unpermute"
+def _part(first: str, last: str) -> Ways:
+    return (Recomputed(first=first, last=last),)
+
+
+_SHARED, _ROUTED, _FIRST_SHARED = "mlp.shared_experts.add", "mlp.unpermute", "mlp.shared_experts.linear_fc1"
 _PARTS = {
     **_always("mlp.linear_fc2"),
-    "mlp": (Recomputed(first="mlp.linear_fc1", last="mlp.linear_fc2"),),
+    "mlp": (_part("mlp.linear_fc1", "mlp.linear_fc2"),),
 }
 _EXPERT_PARTS = {
     **_always(_SHARED, _ROUTED),
-    "moe": (
-        Recomputed(first="mlp.shared_experts.linear_fc1", last=_SHARED),
-        Recomputed(first="mlp.router", last=_ROUTED),
-    ),
+    "moe": ((*_part(_FIRST_SHARED, _SHARED), *_part("mlp.router", _ROUTED)),),
     "moe_act": (
-        *_dropped("experts.act", "experts.weigh", "mlp.experts.linear_fc2"),
-        *_dropped("experts.activation", "experts.activation", "mlp.experts.linear_fc2"),
+        (
+            *_dropped("experts.act", "experts.weigh", "mlp.experts.linear_fc2"),
+            *_dropped("experts.activation", "experts.activation", "mlp.experts.linear_fc2"),
+        ),
     ),
-    "shared_experts": (Recomputed(first="mlp.shared_experts.linear_fc1", last="mlp.shared_experts.linear_fc2"),),
+    "shared_experts": (_part(_FIRST_SHARED, "mlp.shared_experts.linear_fc2"),),
 }
 
 _OPERATORS: Mapping[str, Callable[[Work], Sequence[Operator]]] = {
