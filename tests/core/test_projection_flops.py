@@ -7,6 +7,7 @@ from attrs import evolve
 
 from primus_core.projection.flops import flops_of
 from primus_core.shape import Activation, Block, ModelShape, Operator, Recomputed, Run, Schedule, Sharding
+from primus_core.testing.shapes import shape_problems
 
 UP = Operator(name="up", component="mlp", reads=("input",), makes=(Activation(name="wide", bytes=4),), flops=100)
 SCORES = Operator(
@@ -28,7 +29,7 @@ LAYER = Block(operators=(UP, SCORES, DOWN))
 def shape(*runs: Run, layer: Block = LAYER) -> ModelShape:
     """Two stages of the same runs, on 2 x 2 x 2 ranks; ten tokens a micro batch."""
     return ModelShape(
-        groups={"data": 2, "tensor": 2},
+        groups={"data": 2, "tensor": 2, "pipeline": 2},
         blocks={"layer": layer},
         stages=((runs,), (runs,)),
         sharding=Sharding(scheme="replicated", gradient="fp32", main=None, moments=()),
@@ -66,3 +67,21 @@ def test_recomputed_parts_run_again_but_for_what_they_save() -> None:
     assert flops_of(shape(Run(block="layer"), layer=alone), "whole").hardware == pytest.approx(plain + 2 * 40 / 10)
     saving = evolve(LAYER, recomputed=(Recomputed(first="up", last="down", saves=("mixed",)),))
     assert flops_of(shape(Run(block="layer"), layer=saving), "whole").hardware == pytest.approx(plain + 2 * 160 / 10)
+
+
+def test_what_each_rank_repeats_runs_but_is_not_needed() -> None:
+    """The first product on both tensor parallel ranks, and again where the layer is recomputed."""
+    repeated = evolve(LAYER, operators=(evolve(UP, hardware_flops=200), SCORES, DOWN))
+    plain, found = flops_of(shape(Run(block="layer"))), flops_of(shape(Run(block="layer"), layer=repeated))
+    assert found.model == plain.model
+    assert found.hardware == pytest.approx(plain.hardware + 2 * 300 / 10)
+    twice = flops_of(shape(Run(block="layer", recompute=1), layer=repeated), "whole")
+    assert twice.hardware == pytest.approx(flops_of(shape(Run(block="layer"), layer=repeated), "whole").hardware + 60)
+
+
+def test_less_than_what_is_needed_is_a_mistake() -> None:
+    """Of a back end's shape."""
+    layer = evolve(LAYER, operators=(evolve(UP, hardware_flops=99), SCORES, DOWN))
+    (problem,) = shape_problems(shape(Run(block="layer"), layer=layer))
+    assert "less runs than the model needs" in problem
+    assert not list(shape_problems(shape(Run(block="layer"))))

@@ -69,7 +69,7 @@ def test_floating_point_operations_are_those_of_megatron(name: str, theirs: Call
     assert plan.translation
     assert plan.translation.model
     args = Namespace(**with_defaults(plan.translation.native))
-    args.padded_vocab_size = plan.translation.model.vocabulary
+    args.padded_vocab_size = args.vocab_size  # the model needs no rows of padding
     args.kv_channels, args.ffn_hidden_size = plan.translation.model.head_size, plan.translation.model.ffn_hidden
     if isinstance(args.moe_layer_freq, str):
         args.moe_layer_freq = [0, 1]

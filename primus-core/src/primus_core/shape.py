@@ -98,9 +98,14 @@ class Operator:
     weights: tuple[str, ...] = ()
     """Parameters whose gradients its backward makes."""
     flops: int = 0
-    """Of the forward pass, a multiplication and an addition counted as two, for one micro batch and all ranks that work
-    on it together (tensor, context and expert parallel); the backward has twice as many unless told otherwise."""
+    """Of the forward pass, a multiplication and an addition counted as two, for one micro batch on all ranks that share
+    it (tensor and context parallel ones): what the model needs, the same in every layout. Experts are counted for the
+    tokens of this micro batch, wherever they are. The backward pass has twice as many unless told otherwise."""
+    hardware_flops: int | None = None
+    """What these ranks run forward where that is more: each of several makes the same product, or rows of padding are
+    multiplied. None: `flops`."""
     backward_flops: int | None = None
+    """What they run backward. None: twice as many as forward."""
     causal: bool = False
     """`flops` counts whole attention, of which a causal mask needs half."""
     routed: bool = False
@@ -131,8 +136,11 @@ class Block:
     parameters: tuple[Parameter, ...] = ()
     """In the order in which the library registers them."""
     buffers: tuple[Parameter, ...] = ()
-    beside: tuple[Parameter, ...] = ()
-    """Parameters of other blocks that ``fully_sharded`` gathers together with its own."""
+    gathers: tuple[Parameter, ...] | None = None
+    """What ``fully_sharded`` gathers for it: others' parameters too, or none where others' gather its own; None: its
+    own."""
+    reduces: tuple[Parameter, ...] | None = None
+    """Whose gradients ``fully_sharded`` reduces when it has run backward. None: its own."""
     operators: tuple[Operator, ...] = ()
     recomputed: tuple[Recomputed, ...] = ()
     resharded: bool = True
@@ -164,6 +172,8 @@ class Sharding:
     main: DType | None
     """Of the optimizer's own copy of the weights; None: it works on the weights themselves. With ``fully_sharded`` it
     is the format of the shards and of their gradients, and `Parameter.dtype` that of the weights that are gathered."""
+    copy: DType | None = None
+    """With ``fully_sharded``: of the optimizer's own copy of the shards, where it does not work on them themselves."""
     moments: tuple[DType, ...]
     """Of the optimizer's state, each as large as the weights."""
     bucket: int | None = None
@@ -177,6 +187,8 @@ class Sharding:
     """It works on copies of the gradients in the format of `main`."""
     reshard_after_forward: bool = True
     """With ``fully_sharded``: gathered weights are freed between forward and backward."""
+    gathers_ahead: bool = False
+    """With ``fully_sharded``: the next block's weights arrive while a block runs forward, as they do backward."""
 
 
 @frozen(kw_only=True)
@@ -198,6 +210,9 @@ class Schedule:
     """Bytes of tensors between stages that the library still refers to when the optimizer works; empty: none."""
     holds_gradient: bool = False
     """The gradient that the next stage sent stays until its micro batch has run backward."""
+    keeps_given: Literal["", "weights", "step"] = ""
+    """Where gradients of weights come later, that of what a stage received stays until these are there, or to the end
+    of the step."""
     round: int | None = None
     """Micro batches that a chunk runs before the next chunk, with several chunks; None: one for each pipeline rank."""
     buffers: int = 0

@@ -2,9 +2,11 @@
 
 Conventions, which published figures often leave open:
 
-- *Model* operations are those that training needs: forward, and twice as many backward (gradients of activations and of
-  weights). What runs again to save memory is not counted, nor what a fused attention computes again in its backward.
-- *Hardware* operations are all that run.
+- *Model* operations are those that training needs, in every layout the same: forward, and twice as many backward
+  (gradients of activations and of weights). What runs again to save memory is not counted, nor what a fused attention
+  computes again in its backward pass.
+- *Hardware* operations are all that run: these too, products that each tensor parallel rank makes whole, and those with
+  rows that pad the vocabulary.
 - Of causal attention the ``half`` is counted that the mask leaves (as Megatron and Megatron-Bridge do), or the
   ``whole`` (as TorchTitan, PaLM's appendix and PyTorch's FlopCounterMode do).
 """
@@ -65,9 +67,8 @@ def flops_of(shape: ModelShape, attention: Attention = "half") -> Flops:
     model = hardware = 0.0
     for run in _runs(shape):
         block = shape.blocks[run.block]
-        needed, extra = _needed(block, attention), _fused(block, attention)
-        model += run.count * needed
-        hardware += run.count * (needed + extra) + _again(shape, run, block, attention)
+        model += run.count * _needed(block, attention)
+        hardware += run.count * _ran(block, attention) + _again(shape, run, block, attention)
     return Flops(
         model=model / shape.tokens,
         hardware=hardware / shape.tokens,
@@ -88,28 +89,31 @@ def _runs(shape: ModelShape) -> Iterator[Run]:
             yield from chunk
 
 
+def _counted(operator: Operator, flops: int, attention: Attention) -> float:
+    return flops / 2 if operator.causal and attention == "half" else flops
+
+
 def _forward(operator: Operator, attention: Attention) -> float:
-    return operator.flops / 2 if operator.causal and attention == "half" else operator.flops
+    """All that runs."""
+    told = operator.hardware_flops
+    return _counted(operator, operator.flops if told is None else told, attention)
 
 
 def _backward(operator: Operator, attention: Attention) -> float:
     """All that runs."""
     if operator.backward_flops is None:
         return 2 * _forward(operator, attention)
-    halved = operator.causal and attention == "half"
-    return operator.backward_flops / 2 if halved else operator.backward_flops
+    return _counted(operator, operator.backward_flops, attention)
 
 
 def _needed(block: Block, attention: Attention) -> float:
-    return sum(
-        _forward(each, attention) + min(_backward(each, attention), 2 * _forward(each, attention))
-        for each in block.operators
-    )
+    forward = ((each, _counted(each, each.flops, attention)) for each in block.operators)
+    return sum(flops + min(_backward(each, attention), 2 * flops) for each, flops in forward)
 
 
-def _fused(block: Block, attention: Attention) -> float:
-    """What backward passes compute beside the gradients."""
-    return sum(max(0.0, _backward(each, attention) - 2 * _forward(each, attention)) for each in block.operators)
+def _ran(block: Block, attention: Attention) -> float:
+    """But for what runs again."""
+    return sum(_forward(each, attention) + _backward(each, attention) for each in block.operators)
 
 
 def _again(shape: ModelShape, run: Run, block: Block, attention: Attention) -> float:

@@ -61,6 +61,8 @@ def _operator(operator: Operator, made: set[str]) -> Iterator[str]:
     sizes = [operator.scratch, operator.backward_scratch, operator.flops, *(made.bytes for made in operator.makes)]
     if min(sizes) < 0:
         yield "a size is negative"
+    if operator.hardware_flops is not None and operator.hardware_flops < operator.flops:
+        yield "less runs than the model needs"
 
 
 def _twice(what: str, names: Iterable[str]) -> Iterator[str]:

@@ -67,8 +67,11 @@ def _products(work: Work) -> list[Operator]:
 
 
 def _product(work: Work, width: int, biased: bool) -> list[Operator]:
+    """Ranks make equal shares of it, even where they are more than the groups."""
     name = f"{_NAME}.linear_qkv"
     (product,) = column(work, name, "input_layernorm", "qkv", width, inner=work.hidden, component="attention")
+    heads = work.case.shape.heads + 2 * work.case.shape.query_groups
+    product = evolve(product, flops=2 * work.tokens * work.context * work.hidden * heads * work.head)
     if not biased:
         return [product]
     return [evolve(product, scratch=work.wide(width), weights=(*product.weights, f"{name}.bias"))]

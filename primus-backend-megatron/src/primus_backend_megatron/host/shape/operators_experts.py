@@ -172,9 +172,7 @@ def _products(work: Work, experts: Experts) -> list[Operator]:
     source, rows = _arrived(work, experts), experts.received
     wide = (2 if work.gated else 1) * experts.ffn * rows * work.element
     size, parts = experts.ffn * rows * work.element, experts.parts
-    flops = (
-        2 * rows * experts.ffn * work.hidden * work.tensor * work.context * work.case.size("expert_model_parallel_size")
-    )
+    flops = 2 * rows * experts.ffn * work.hidden * work.tensor * work.context
     fc1 = Activation(name="experts.fc1", bytes=wide, gradient=wide // parts)
     done = Activation(name="experts.activated", bytes=size, gradient=size // parts)
     held = _held(work, experts)

@@ -65,11 +65,15 @@ def _waiting(work: Work, operators: list[Operator]) -> list[Operator]:
 
 
 def _logits(work: Work, source: str) -> Operator:
-    """The product with the output layer's weight, or with the embedding's, where that is the same tensor.
+    """The product with the output layer's weight, or with the embedding's, where that is the same tensor. The model
+    needs no more than the rows of known tokens.
 
     In fp32 the loss works in the place of the logits, which is then that of their gradient.
     """
     (product,) = column(work, "output_layer", source, "logits", work.vocabulary, inner=work.hidden, component="head")
+    known = min(work.case.shape.vocabulary, work.case.size("vocab_size", work.case.shape.vocabulary))
+    needed = 2 * work.tokens * work.context * work.hidden * known
+    product = evolve(product, flops=needed, hardware_flops=product.flops)
     if gradient := tied_gradient(work):
         product = evolve(product, weights=(), backward_scratch=product.backward_scratch + gradient)
     return evolve(product, keeps=(*product.keeps, "logits")) if work.element == FP32 else product

@@ -73,6 +73,9 @@ def _down(work: Work, latent: Latent) -> list[Operator]:
 
 
 def _product(work: Work, name: str, source: str, made: str, features: int) -> Operator:
+    """Each rank makes them of its own tokens; of all tokens where ranks do not divide these, but for Megatron's own
+    layers, which divide the features."""
+    flops = 2 * work.tokens * work.context * work.hidden * features
     return Operator(
         name=f"{_NAME}.{name}",
         component=_COMPONENT,
@@ -80,7 +83,8 @@ def _product(work: Work, name: str, source: str, made: str, features: int) -> Op
         makes=(Activation(name=made, bytes=_narrow(work, features)),),
         keeps=(source,),
         weights=(f"{_NAME}.{name}.weight",),
-        flops=2 * work.tokens * work.context * work.hidden * features,
+        flops=flops,
+        hardware_flops=flops * (work.tensor if work.fused and not work.sequence_parallel else 1),
     )
 
 
@@ -164,7 +168,8 @@ def _beside(name: str, reads: tuple[str, ...], makes: tuple[Activation, ...], sc
 def _core(work: Work, latent: Latent) -> list[Operator]:
     """In one kernel, or step by step where that does not take values of another size than keys."""
     length = work.length * work.context
-    flops = 2 * work.batch * length * length * latent.heads * work.tensor * (latent.head + latent.value)
+    pairs = 2 * work.batch * length * length * latent.heads * work.tensor
+    flops = pairs * (latent.head + latent.value)
     context = Activation(name="context", bytes=work.wide(latent.heads * latent.value))
     gathers, reads = _gathered(work, latent)
     if not work.fused and latent.value != latent.head:
@@ -177,7 +182,7 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
         makes=(sums, context),
         keeps=(*reads, sums.name, context.name),
         flops=flops,
-        backward_flops=flops * 5 // 2,
+        backward_flops=2 * flops + pairs * latent.head,
         causal=True,
     )
     return [*gathers, kernel]

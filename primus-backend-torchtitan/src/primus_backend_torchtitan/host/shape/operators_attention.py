@@ -134,12 +134,14 @@ def kernel(work: Work, reads: tuple[str, ...], width: int, keys: int, values: in
     sums = Activation(name="context.sums", bytes=work.tokens * work.heads * FP32, gradient=0)
     context = Activation(name="context", bytes=work.wide(width))
     scores = width if keys == values else width * keys // values
+    pairs = 2 * work.batch * length * length * work.tensor
     return Operator(
         name="attention.inner_attention",
         component=_NAME,
         reads=reads,
         makes=(*masks, sums, context),
         keeps=(*reads, sums.name, context.name, *(each.name for each in masks)),
-        flops=2 * work.batch * length * length * (scores + width) * work.tensor,
+        flops=pairs * (scores + width),
+        backward_flops=pairs * (3 * scores + 2 * width),
         causal=True,
     )

@@ -95,18 +95,20 @@ def experts_operators(case: Case, source: str, output: str) -> tuple[Operator, .
 
 
 def _router(work: _Work, source: str) -> list[Operator]:
-    """Scores of all experts, and those of the chosen ones."""
+    """Scores of all experts, and those of the chosen ones. Tensor parallel ranks that do not divide the tokens make all
+    of them on each."""
     scores, chosen = work.tokens * work.count * work.element, work.rows * work.element
     compared = work.tokens * work.count * _FP32 if work.biased else 0
+    gate = _one(
+        "moe.router.gate",
+        [source],
+        [("moe.logits", scores)],
+        keeps=[source],
+        weights=["moe.router.gate.weight"],
+        flops=work.product(work.count),
+    )
     operators = [
-        _one(
-            "moe.router.gate",
-            [source],
-            [("moe.logits", scores)],
-            keeps=[source],
-            weights=["moe.router.gate.weight"],
-            flops=work.product(work.count),
-        ),
+        evolve(gate, hardware_flops=gate.flops * work.slices),
         _one("moe.router.score", ["moe.logits"], [("moe.scores", scores)], keeps=["moe.scores"]),
         Operator(
             name="moe.router.choose",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from primus_backend_torchtitan.architecture import size
 from primus_backend_torchtitan.host.case import PIPELINE
 from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
@@ -43,14 +44,6 @@ def final_norm(work: Work) -> list[Operator]:
     return [*norm(work, "norm", "input", "normed"), *gathers]
 
 
-def norm_before_pieces(work: Work) -> list[Operator]:
-    """The same where the loss is computed in pieces: the gradient of a tied weight has been reduced by then, and the
-    buffer that it was sent from is there."""
-    size = work.vocabulary * work.hidden * FP32 if tied(work) else 0
-    waits = size + size // work.case.shards
-    return [evolve(each, backward_scratch=each.backward_scratch + waits) for each in final_norm(work)]
-
-
 def tied(work: Work) -> bool:
     """The output layer has no weight of its own."""
     return not work.case.model["untie_embeddings_and_output_weights"]
@@ -75,9 +68,10 @@ def logits(work: Work, source: str) -> list[Operator]:
     forward = (exact if narrow else 0) + (exact if divided else 0)
     backward = (2 if divided else 1) * exact + (exact // 2 if narrow else 0)
     output = product(work, "lm_head", source, "logits", work.vocabulary, inner=work.hidden, component="head")
+    output = evolve(output, **_flops(work))
     if tied(work):
-        size = work.vocabulary * work.hidden * work.element
-        output = evolve(output, weights=(), backward_scratch=output.backward_scratch + size)
+        gradient = work.vocabulary * work.hidden * work.element
+        output = evolve(output, weights=(), backward_scratch=output.backward_scratch + gradient)
     return [
         output,
         Operator(
@@ -92,6 +86,14 @@ def logits(work: Work, source: str) -> list[Operator]:
     ]
 
 
+def _flops(work: Work) -> dict[str, int]:
+    """Of the product with the output layer's weight: the model needs no more than the rows of known tokens."""
+    rows = size(work.case.model, "padded_vocab_size")
+    known = min(rows, size(work.case.model, "vocab_size", rows))
+    row = 2 * work.tokens * work.context * work.hidden
+    return {"flops": row * known, "hardware_flops": row * rows}
+
+
 def pieces(work: Work, number: int) -> list[Operator]:
     """The loss in pieces of the sequence, each forward and backward by itself before the next one begins.
 
@@ -101,10 +103,10 @@ def pieces(work: Work, number: int) -> list[Operator]:
     """
     exact = work.logits(FP32) // number
     logits_ = work.logits() // number
-    size = work.vocabulary * work.hidden
-    summed_ = size * FP32
+    numbers = work.vocabulary * work.hidden
+    summed_ = numbers * FP32
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact
-    weight = 2 * logits_ + size * work.element + work.whole // number
+    weight = 2 * logits_ + numbers * work.element + work.whole // number
     reduced = logits_ + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
     return [
         Operator(
@@ -114,6 +116,6 @@ def pieces(work: Work, number: int) -> list[Operator]:
             makes=(Activation(name="loss", bytes=FP32, gradient=0),),
             keeps=("input",),
             backward_scratch=work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced),
-            flops=2 * work.tokens * work.context * work.hidden * work.vocabulary * work.tensor,
+            **_flops(work),
         )
     ]

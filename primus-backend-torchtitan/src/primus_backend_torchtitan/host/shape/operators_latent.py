@@ -39,7 +39,7 @@ def latent_attention(work: Work) -> list[Operator]:
         *norm(work, "attention_norm", "input", "normed"),
         *gathers,
         *_queries(work, latent, source),
-        product(work, f"{_NAME}.wkv_a", source, "kv", latent.rank + latent.rotated, inner=work.hidden, component=_NAME),
+        _narrow(work, "wkv_a", source, "kv", latent.rank + latent.rotated),
         _turned(work, latent),
         *_keys_and_values(work, latent),
         *_core(work, latent),
@@ -49,12 +49,17 @@ def latent_attention(work: Work) -> list[Operator]:
     ]
 
 
+def _narrow(work: Work, name: str, source: str, made: str, width: int) -> Operator:
+    """Each tensor parallel rank has this weight whole, and makes all features of all tokens."""
+    return product(work, f"{_NAME}.{name}", source, made, width, inner=work.hidden, component=_NAME, divided=False)
+
+
 def _queries(work: Work, latent: Latent, source: str) -> list[Operator]:
     width = work.heads * latent.head
     if not latent.down:
         return [product(work, f"{_NAME}.wq", source, "q", width, inner=work.hidden, component=_NAME)]
     return [
-        product(work, f"{_NAME}.wq_a", source, "q.down", latent.down, inner=work.hidden, component=_NAME),
+        _narrow(work, "wq_a", source, "q.down", latent.down),
         *norm(work, f"{_NAME}.q_norm", "q.down", "q.normed", work.tokens, latent.down),
         product(work, f"{_NAME}.wq_b", "q.normed", "q", width, inner=latent.down, component=_NAME, holds=("q.down",)),
     ]
@@ -127,4 +132,5 @@ def _by_operations(work: Work, kernel: Operator, keys: int, values: int) -> Oper
         keeps=("matrix", "exact", context.name),
         scratch=matrix + queries + 2 * whole * keys - context.bytes,
         backward_scratch=max(0, 2 * matrix - arriving),
+        backward_flops=None,
     )

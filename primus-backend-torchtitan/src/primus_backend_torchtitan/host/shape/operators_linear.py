@@ -17,13 +17,16 @@ def product(
     component: str,
     biased: bool = False,
     holds: tuple[str, ...] = (),
+    divided: bool = True,
 ) -> Operator:
     """With the weight ``name.weight``: so many features of each token.
 
     Args:
         width: features that this rank makes.
         inner: features that it reads.
+        divided: tensor parallel ranks share the features; else each makes all of them.
     """
+    flops = 2 * work.tokens * work.context * inner * width
     return Operator(
         name=name,
         component=component,
@@ -32,7 +35,8 @@ def product(
         keeps=(source,),
         holds=holds,
         weights=(f"{name}.weight", *((f"{name}.bias",) if biased else ())),
-        flops=2 * work.tokens * work.context * inner * width * work.tensor,
+        flops=flops * (work.tensor if divided else 1),
+        hardware_flops=flops * work.tensor,
     )
 
 

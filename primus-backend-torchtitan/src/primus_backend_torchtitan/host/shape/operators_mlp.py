@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from primus_backend_torchtitan.architecture import ffn_hidden_size
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
@@ -40,7 +41,7 @@ def _summed_late(work: Work, operators: list[Operator]) -> list[Operator]:
 def gated(
     work: Work, name: str, source: str, made: str, width: int, component: str, holds: tuple[str, ...] = ()
 ) -> list[Operator]:
-    """Three products and the gate between them; each step keeps what it reads."""
+    """Three products and the gate between them; each step keeps what it reads. Shares of ranks may differ by one."""
     size = work.wide(width)
     gate, silu, up, inner = (f"{name}.{part}" for part in ("gate", "silu", "up", "inner"))
 
@@ -49,13 +50,15 @@ def gated(
             work, f"{name}.{weight}", source, result, width, inner=work.hidden, component=component, holds=holds
         )
 
-    return [
+    operators = [
         first("w1", gate),
         _step(f"{name}.activation", (gate,), silu, size, component, holds),
         first("w3", up),
         _step(f"{name}.multiply", (silu, up), inner, size, component, holds),
         product(work, f"{name}.w2", inner, made, work.hidden, inner=width, component=component, holds=holds),
     ]
+    flops = 2 * work.tokens * work.context * work.hidden * ffn_hidden_size(work.case.model)
+    return [evolve(each, flops=flops, hardware_flops=None) if each.flops else each for each in operators]
 
 
 def _step(name: str, reads: tuple[str, ...], made: str, size: int, component: str, holds: tuple[str, ...]) -> Operator:
