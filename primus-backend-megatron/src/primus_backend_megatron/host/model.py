@@ -25,6 +25,8 @@ def adjust_model(draft: Draft) -> None:
         draft.adjust_unset("use_distributed_optimizer", True, "overlap_param_gather works with it only")
     if draft["sequence_parallel"] and draft["tensor_model_parallel_size"] == 1:
         draft.adjust("sequence_parallel", False, "one tensor parallel rank has the whole sequence")
+    if draft["use_rotary_position_embeddings"]:
+        draft.adjust("position_embedding_type", "rope", "use_rotary_position_embeddings asks for it")
     if draft["max_position_embeddings"] is None:
         draft.adjust("max_position_embeddings", draft["seq_length"], "nobody set it; the sequence length is the least")
     if draft["cross_entropy_loss_fusion"] and draft["cross_entropy_fusion_impl"] == "te":

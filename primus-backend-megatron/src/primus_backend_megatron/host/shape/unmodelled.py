@@ -1,0 +1,196 @@
+"""Parameters that change what Megatron needs and that no figure follows: a sentence for each that says in which way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from attrs import frozen
+
+from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.shape.operators_work import is_fused
+
+Where = Literal["", "experts", "fused", "latent", "tensor"]
+"""What a parameter has an effect with: any model, one with experts, Transformer Engine's layers, latent attention,
+tensor parallel ranks."""
+
+
+@frozen
+class Unmodelled:
+    """Parameters with one sentence, told where one of them is on: neither false, null, 0 nor empty."""
+
+    names: tuple[str, ...]
+    sentence: str
+    off: str = ""
+    """A word that is not on either."""
+    where: Where = ""
+
+    def tells(self, case: Case) -> bool:
+        """Whether a reader of this case's figures must know."""
+        return _is_there(case, self.where) and any(
+            bool(value) and value != self.off for value in (case.values[name] for name in self.names)
+        )
+
+
+def _is_there(case: Case, where: Where) -> bool:
+    there: Mapping[Where, bool] = {
+        "": True,
+        "experts": case.shape.experts > 0,
+        "fused": is_fused(case),
+        "latent": case.on("multi_latent_attention"),
+        "tensor": case.size("tensor_model_parallel_size") > 1,
+    }
+    return there[where]
+
+
+def unmodelled(case: Case) -> Iterator[str]:
+    """The sentences of a case."""
+    return (each.sentence for each in TABLE if each.tells(case))
+
+
+_NUMBERS = (
+    Unmodelled(
+        ("fp8", "fp4"),
+        "Weights and activations are counted in the format of training, not in 8 or 4 bits: activations too high, and "
+        "copies of the weights in fewer bits are not counted.",
+    ),
+    Unmodelled(
+        ("fp32_residual_connection",),
+        "What layers pass on is counted in the format of training, not in fp32: too low.",
+    ),
+    Unmodelled(
+        ("ddp_param_name_patterns_for_fp32_local_accumulation", "ddp_reduce_scatter_with_fp32_accumulation"),
+        "Copies of gradients that are added up in fp32 are not counted: too low.",
+    ),
+)
+_OFFLOADED = (
+    Unmodelled(
+        ("optimizer_cpu_offload",),
+        "The optimizer's state is kept in the host's memory, and counted here: too high.",
+    ),
+    Unmodelled(
+        ("fine_grained_activation_offloading", "cpu_offloading_num_layers"),
+        "Activations that are moved to the host's memory are counted here: too high.",
+    ),
+    Unmodelled(
+        ("moe_paged_stash",),
+        "The pages in which activations of experts are kept are counted as the activations themselves: too low.",
+        where="experts",
+    ),
+)
+_REPEATED = (
+    Unmodelled(
+        ("distribute_saved_activations",),
+        "Inputs of recomputed layers are counted whole on each tensor parallel rank: too high.",
+        where="tensor",
+    ),
+    Unmodelled(
+        ("mla_down_proj_fusion",),
+        "The narrow tensors of latent attention are counted as two products, not as one.",
+        where="latent",
+    ),
+    Unmodelled(
+        ("use_transformer_engine_op_fuser",),
+        "What layers that are fused operation by operation save is counted as kept: too high.",
+        where="fused",
+    ),
+)
+_GRAPHS = (
+    Unmodelled(
+        ("cuda_graph_impl", "enable_cuda_graph", "external_cuda_graph", "optimizer_cuda_graph"),
+        "Inputs, outputs and pools of memory of CUDA graphs are not counted: too low.",
+        off="none",
+    ),
+)
+_TOGETHER = (
+    Unmodelled(
+        ("overlap_moe_expert_parallel_comm",),
+        "A second micro batch that runs while the first one's tokens are sent is not counted: too low.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("delay_wgrad_compute", "defer_embedding_wgrad_compute"),
+        "What is kept until the gradients of weights are computed later is not counted: too low.",
+    ),
+    Unmodelled(
+        ("moe_shared_expert_overlap",),
+        "Shared experts are counted as if they worked before the others, not beside them.",
+        where="experts",
+    ),
+    Unmodelled(("tp_comm_overlap",), "Buffers of Transformer Engine's own collectives are not counted: too low."),
+    Unmodelled(
+        ("tensor_parallel_num_weight_shards", "expert_tensor_parallel_num_weight_shards"),
+        "Weights are counted as if they were divided over tensor parallel ranks alone: too high.",
+    ),
+)
+_EXPERTS = (
+    Unmodelled(
+        ("moe_aux_loss_coeff", "moe_z_loss_coeff"),
+        "What losses of the router keep is not counted: a little too low.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_latent_size",),
+        "Experts are counted as if they read the whole hidden size: too high.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_input_jitter_eps", "moe_apply_probs_on_input"),
+        "A copy of the experts' input that is multiplied first is not counted: too low.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_enable_routing_replay", "moe_routing_trace_path"),
+        "What is recorded of the routers is not counted: too low.",
+        where="experts",
+    ),
+)
+_MODEL = (
+    Unmodelled(
+        ("attention_output_gate",),
+        "The gate of attention's output is not counted, neither its weights nor its activations: too low.",
+    ),
+    Unmodelled(
+        ("experimental_attention_variant",),
+        "Attention is counted as the usual one; weights and scores of its indexer are not counted: too low.",
+    ),
+    Unmodelled(("qk_l2_norm",), "Norms of queries and keys without weights are not counted: too low."),
+    Unmodelled(
+        ("softmax_type",),
+        "The sink of attention's softmax is not counted, which is a number for each head: too low.",
+        off="vanilla",
+    ),
+    Unmodelled(
+        ("use_kitchen_attention",),
+        "Attention is counted as that of Transformer Engine, not as that of another package.",
+    ),
+    Unmodelled(
+        ("qk_clip", "log_max_attention_logit"),
+        "The largest scores of attention, which are kept for each head, are not counted: a little too low.",
+    ),
+    Unmodelled(
+        ("hybrid_layer_pattern", "hybrid_override_pattern", "heterogeneous_layers_config_path", "spec"),
+        "All layers are counted as those that the other parameters describe.",
+    ),
+    Unmodelled(
+        ("heterogeneous_layers_config_encoded_json", "mtp_hybrid_override_pattern"),
+        "Layers that a description of their own gives are counted as those that the other parameters describe.",
+    ),
+    Unmodelled(
+        ("mtp_use_repeated_layer",),
+        "Each layer of multi-token prediction is counted with weights of its own: too high with several.",
+    ),
+    Unmodelled(("mtp_detach_heads", "mtp_standalone"), "Multi-token prediction is counted as trained with the model."),
+    Unmodelled(("mlp_chunks_for_training",), "The feed-forward part is counted as if it ran in one piece: too high."),
+    Unmodelled(
+        ("openai_gelu", "apply_residual_connection_post_layernorm"),
+        "Activations are counted as those of the usual layer: a little too low.",
+    ),
+    Unmodelled(("freeze_all_layers",), "Gradients and the optimizer's state are counted of all weights: too high."),
+    Unmodelled(
+        ("logits_save_dir", "logits_load_dir"),
+        "Copies of logits that are saved or compared with are not counted: too low.",
+    ),
+)
+
+TABLE = (*_NUMBERS, *_OFFLOADED, *_REPEATED, *_GRAPHS, *_TOGETHER, *_EXPERTS, *_MODEL)
