@@ -139,12 +139,17 @@ class Block:
     gathers: tuple[Parameter, ...] | None = None
     """What ``fully_sharded`` gathers for it: others' parameters too, or none where others' gather its own; None: its
     own."""
+    gathers_again: tuple[Parameter, ...] = ()
+    """What blocks after it free of that, and what arrives again for its backward pass."""
     reduces: tuple[Parameter, ...] | None = None
     """Whose gradients ``fully_sharded`` reduces when it has run backward. None: its own."""
     operators: tuple[Operator, ...] = ()
     recomputed: tuple[Recomputed, ...] = ()
     resharded: bool = True
     """False: its gathered weights stay between forward and backward though those of others are freed."""
+    reduced_early: int = 0
+    """Bytes of the shards of its weights' gradients that are reduced after each micro batch; the most of a rank's blocks
+    counts."""
     workspace: int = 0
     """Bytes that the library allocates at first use and keeps; of a rank's blocks the largest counts."""
     leaves: int = 0
@@ -224,7 +229,7 @@ class Schedule:
 
 @frozen(kw_only=True)
 class Saving:
-    """A change of an experiment that saves memory and divides the model no further."""
+    """A change of an experiment that saves memory, in the back end's own words."""
 
     settings: Mapping[str, str]
     """Parameters by name, as a command line says them."""
@@ -232,6 +237,11 @@ class Saving:
     """What it costs beside memory, in a few words."""
     repeats: Literal["nothing", "part", "all"] = "nothing"
     """How much of the forward pass runs twice."""
+    tensor: bool = False
+    """It goes with dividing tensors among more ranks, and is nothing by itself."""
+    stages: int = 0
+    """Pipeline stages that it cuts the layers into, equal ones or not: the settings are those beside their number. 0: it
+    leaves them."""
 
 
 @frozen(kw_only=True)

@@ -13,13 +13,13 @@ from itertools import groupby
 
 from attrs import field
 
+from primus_core.projection.gathering import Arrivals, Gathered
+from primus_core.projection.keeping import gone, released
 from primus_core.projection.memory import GATHERED, GRADIENTS, INPUT, WEIGHT_GRADIENTS, Moment, Parts, minus, plus
+from primus_core.projection.reducing import REDUCING, SHARDS, Reducing, added, all_reduced
 from primus_core.projection.tape import Setting, backward, forward, output_of
 from primus_core.projection.units import Unit
 from primus_core.records import frozen
-
-REDUCING = "gradients being reduced"
-SHARDS = "sharded gradients"
 
 
 @frozen(kw_only=True)
@@ -32,11 +32,14 @@ class Chunk:
         sent: of the gradient that the stage after sends back; 0 for the last stage.
         keeps_sent: what it sends stays until it has run backward.
         holds_gradient: so does the gradient that is sent back.
+        holds_received: where gradients of weights come later, that of what is received stays until then.
+        given: bytes of the gradient of what is received, where it stays to the end of the step instead.
         buffered: what arrives is in buffers that live anyway.
         whole: recomputed blocks run again to their end.
         holds_output: what they make then is held until they have run backward.
         gathers: weights are gathered block by block.
         reduces: gradients are reduced block by block; else they stay until the last micro batch.
+        gathers_ahead: those of the next block while one runs forward.
         fully: weights are fully sharded.
     """
 
@@ -45,12 +48,44 @@ class Chunk:
     sent: int = 0
     keeps_sent: bool = False
     holds_gradient: bool = False
+    holds_received: bool = False
+    given: int = 0
     buffered: bool = False
     whole: bool = True
     holds_output: bool = True
     gathers: bool = False
     reduces: bool = False
+    gathers_ahead: bool = False
     fully: bool = False
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """What is gathered block by block."""
+        gathered = [unit.gathered if self.gathers else Gathered() for unit in self.units]
+        return Arrivals(gathered, ahead=self.gathers_ahead)
+
+    @property
+    def sums(self) -> bool:
+        """Gradients of fully sharded weights are added up over the micro batches, and weights stay gathered."""
+        return self.fully and not self.reduces
+
+    @property
+    def gathered(self) -> int:
+        """Bytes of these weights."""
+        return sum(unit.gathered.weights for unit in self.units) if self.sums else 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes of gradients of weights as the forward pass has them, where they are added up in another format."""
+        return sum(unit.pending for unit in self.units)
+
+    @property
+    def reduction(self) -> Moment:
+        """The most of its own that lives while these gradients are reduced after its last micro batch."""
+        peak = Most()
+        for parts in all_reduced([unit.reduced for unit in self.units]) if self.sums else ():
+            peak.see(Moment(at="gradients are reduced"), parts)
+        return peak.most
 
     @property
     def accumulated(self) -> Parts:
@@ -58,8 +93,13 @@ class Chunk:
         if not self.fully:
             return {}
         if self.reduces:
-            return plus({SHARDS: sum(unit.gathered.shard for unit in self.units)}, {})
+            return self.shards
         return plus({WEIGHT_GRADIENTS: sum(unit.accumulated for unit in self.units)}, {})
+
+    @property
+    def shards(self) -> Parts:
+        """The same once they have been reduced."""
+        return plus({SHARDS: sum(one.shard for unit in self.units for one in unit.reduced)}, {})
 
 
 @frozen(kw_only=True)
@@ -73,8 +113,8 @@ class Forward:
     """By unit what it keeps."""
     sources: tuple[int, ...]
     """By unit the bytes of its input; 0 where it is kept by another."""
-    gathered: int = 0
-    """Of weights that stay gathered."""
+    sent: int = 0
+    """Of `kept`, what was sent."""
 
 
 @frozen(kw_only=True)
@@ -86,7 +126,7 @@ class Backward:
     """Of this micro batch, where the gradients of weights come later."""
 
 
-class _Peak:
+class Most:
     """The most of all moments seen."""
 
     def __init__(self) -> None:
@@ -103,46 +143,50 @@ class _Peak:
 
 def run_forward(chunk: Chunk) -> Forward:
     """Runs all blocks forward; what was received stays."""
-    peak, live = _Peak(), plus({INPUT: 0 if chunk.buffered else chunk.received}, {})
+    peak, live = Most(), plus({INPUT: 0 if chunk.buffered else chunk.received}, {})
     lefts: list[Parts] = []
     sources: list[int] = []
-    source, flat, stays, group = 0, 0, 0, None
-    for unit in chunk.units:
+    source, group, arrivals = 0, None, chunk.arrivals
+    for index, unit in enumerate(chunk.units):
         first = unit.group is not None and unit.group != group
         group = unit.group
         left: Parts = plus({INPUT: source}, {}) if first else {}
         own = 0 if first else source
         live = plus(live, left)
-        own_flat = unit.gathered.flat if chunk.gathers else 0
-        if chunk.gathers:
-            arriving = {INPUT: own, GATHERED: stays + flat + own_flat + unit.gathered.arriving}
-            peak.see(Moment(at=f"{unit.name}: weights are gathered"), arriving, live)
-        setting = Setting(source=own, lent=own_flat)
+        for size in arrivals.forward(index):
+            peak.see(Moment(at=f"{unit.name}: weights are gathered"), {INPUT: own, GATHERED: size}, live)
+        setting = Setting(source=own, lent=arrivals.beside_forward(index))
         ran = forward(unit.block, unit.name, setting, keep=unit.group is None)
-        peak.see(ran.most, live, {GATHERED: stays + (unit.gathered.weights if chunk.gathers else 0)})
+        peak.see(ran.most, live, {GATHERED: arrivals.constant(index)})
         left = left if unit.group is not None else dict(ran.left)
         live = live if unit.group is not None else plus(live, left)
         lefts.append(left)
         sources.append(own)
-        source, flat = (0 if ran.owns_output else ran.output), own_flat
-        stays += unit.gathered.weights if chunk.gathers and unit.gathered.stays else 0
-    if chunk.keeps_sent:
-        live = plus(live, {INPUT: source})
-    return Forward(most=peak.most, kept=live, lefts=tuple(lefts), sources=tuple(sources), gathered=stays)
+        source = 0 if ran.owns_output else ran.output
+    sent = source if chunk.keeps_sent else 0
+    return Forward(
+        most=peak.most,
+        kept=plus(live, {INPUT: sent}),
+        lefts=tuple(lefts),
+        sources=tuple(sources),
+        sent=sent,
+    )
 
 
 class _Back:
     """A backward pass through a chunk, block by block from the last."""
 
-    def __init__(self, chunk: Chunk, ran: Forward, trained: bool, halved: bool) -> None:
+    def __init__(self, chunk: Chunk, ran: Forward, trained: bool, halved: bool, pending: bool) -> None:
         self.chunk, self.ran, self.trained, self.halved = chunk, ran, trained, halved
-        self.peak = _Peak()
+        self.pending = chunk.pending if pending else 0
+        self.peak = Most()
         self.live = dict(ran.kept)
         self.gradient = chunk.sent
-        self.reducing = 0
+        self.reducing = Reducing()
         self.shards = 0
         self.accumulated = 0
-        self.stays = ran.gathered
+        self.arrivals = chunk.arrivals
+        self.waiting = 0
         self.left: Parts = {}
 
     def run(self) -> Backward:
@@ -155,7 +199,15 @@ class _Back:
                 self._block(positions[0], self.ran.sources[positions[0]], self.ran.lefts[positions[0]])
             else:
                 self._group(positions)
-        return Backward(most=self.peak.most, left=self.left)
+        return Backward(most=self.peak.most, left=self._waiting() if self.halved else self.left)
+
+    def _waiting(self) -> Parts:
+        """What stays for the gradients of weights: PyTorch lets go of what only the loss was computed from."""
+        received = self.chunk.received if self.chunk.holds_received else 0
+        block = self.chunk.units[-1].block
+        weighing = {index for index, op in enumerate(block.operators) if op.weights}
+        left = minus(self.left, released(block, gone(block, weighing)))
+        return plus(left, {INPUT: self.ran.sent + received})
 
     def _group(self, positions: list[int]) -> None:
         """Runs blocks forward again from the input of the first, then backward."""
@@ -165,9 +217,9 @@ class _Back:
         for position in order:
             last = position == order[-1]
             unit, partly = self.chunk.units[position], last and not self.chunk.whole
-            setting = Setting(source=source, lent=self._lent(position) if last else 0)
+            setting = Setting(source=source)
             ran = forward(unit.block, unit.name, setting, partly=partly)
-            self.peak.see(ran.most, self.live, live, self._around(position), self._constant())
+            self.peak.see(ran.most, self.live, live, self._constant())
             again.append((position, source, dict(ran.left)))
             live = plus(live, ran.left)
             source = 0 if ran.owns_output else ran.output
@@ -182,8 +234,8 @@ class _Back:
     def _block(self, position: int, source: int, left: Parts) -> None:
         unit = self.chunk.units[position]
         self.live = minus(self.live, left)
-        arriving = self._arriving(position)
-        if arriving:
+        arriving = {GATHERED: self.arrivals.backward(position)}
+        if any(arriving.values()):
             held = plus(left, {GRADIENTS: self.gradient})
             self.peak.see(Moment(at=f"{unit.name}: weights are gathered"), held, self.live, arriving, self._constant())
         last = position == len(self.chunk.units) - 1
@@ -192,8 +244,9 @@ class _Back:
             source=source,
             gradient=self._gradient(position),
             weights=unit.weights,
-            holds_weights=self.chunk.fully,
-            lent=self._lent(position),
+            holds_weights=self.chunk.fully and not (self.trained and self.chunk.sums and not unit.pending),
+            lent=self.arrivals.beside_backward(position),
+            sent=self.arrivals.before(position).sent,
             whole=self.chunk.whole,
             holds_output=self.chunk.holds_output,
             keeps_all=self.halved,
@@ -201,12 +254,13 @@ class _Back:
             buffered=self.chunk.buffered and last and self.chunk.sent > 0,
         )
         ran = backward(unit.block, unit.name, setting, self.gradient)
-        self.peak.see(ran.most, self.live, self._around(position), self._constant())
+        self.peak.see(ran.most, self.live, {GATHERED: self.arrivals.constant(position)}, self._constant())
         self.gradient = ran.output
         self.live = plus(self.live, {GRADIENTS: self.chunk.sent if holds else 0})
         if self.halved:
             self.live = plus(self.live, ran.left)
             self.left = plus(self.left, ran.left)
+            self._move(unit)
         elif self.chunk.fully:
             self._settle(position, dict(ran.left))
         else:
@@ -214,47 +268,53 @@ class _Back:
 
     def _settle(self, position: int, held: Parts) -> None:
         """The gradients of the block's weights are reduced, or added to those of other micro batches."""
-        unit = self.chunk.units[position]
-        gathered = unit.gathered
-        beside = (self.live, {GRADIENTS: self.gradient})
+        unit, made = self.chunk.units[position], held.pop(WEIGHT_GRADIENTS, 0)
         if not self.chunk.reduces:
+            self._add(unit, (self.live, {GRADIENTS: self.gradient}))
+        elif unit.reduced:
+            self._reduce(position, held, told=made + self.waiting > 0)
+        else:
+            self.waiting += made
+            self.live = plus(self.live, {WEIGHT_GRADIENTS: made})
+
+    def _reduce(self, position: int, held: Parts, *, told: bool) -> None:
+        """Gradients that wait for those of a block are reduced with them; without any it is told as an operator's."""
+        unit, stay = self.chunk.units[position], self.arrivals.stay(position) + self.arrivals.before(position).flat
+        self.live = minus(self.live, {WEIGHT_GRADIENTS: self.waiting})
+        self.waiting = 0
+        beside = plus(plus(self.live, held), {GRADIENTS: self.gradient})
+        for index, one in reversed(list(enumerate(unit.reduced))):
+            before = unit.reduced[:index]
+            around = {GATHERED: stay + sum(each.weights for each in before)}
+            left = {WEIGHT_GRADIENTS: sum(sum(each.gradients) for each in before)}
+            copied = ({WEIGHT_GRADIENTS: sum(one.gradients)}, {})
+            steps = self.reducing.run(one, frees=index == len(unit.reduced) - 1)
+            for gradients, parts in zip(copied, steps, strict=True):
+                moment = Moment(at=f"{unit.name}: gradients are reduced")
+                if told:
+                    self.peak.see(moment, beside, around, left, gradients, parts, self._fresh())
+            self.shards += one.shard
+
+    def _add(self, unit: Unit, beside: tuple[Parts, ...]) -> None:
+        """Gradients are converted the first time, where they are added in another format than they are made in."""
+        if not self.trained:
+            for parts in added(unit.reduced):
+                self.peak.see(Moment(at=f"{unit.name}: gradients are added"), parts, *beside, self._fresh())
+        self._move(unit)
+
+    def _move(self, unit: Unit) -> None:
+        """Gradients of its weights that are pending are added to those before, or become them."""
+        if not self.halved or self.pending:
             self.accumulated += unit.accumulated
-            self.peak.see(Moment(at=f"{unit.name}: gradients are added"), held, *beside, self._constant())
-            return
-        self.reducing = gathered.reducing
-        prefetched = {GATHERED: self._lent(position)}
-        moment = Moment(at=f"{unit.name}: gradients are reduced")
-        self.peak.see(moment, held, *beside, prefetched, self._constant())
-        comes = gathered.reduced + gathered.dividing
-        arrives = {REDUCING: comes, SHARDS: gathered.shard if gathered.converts else 0}
-        self.peak.see(moment, arrives, *beside, prefetched, self._constant())
-        self.shards += gathered.shard
+        self.pending -= min(self.pending, unit.pending)
 
     def _constant(self) -> Parts:
         """What lives whatever block runs."""
-        fresh = {} if self.trained else {SHARDS: self.shards, WEIGHT_GRADIENTS: self.accumulated}
-        return plus(fresh, {REDUCING: self.reducing})
+        return plus(self._fresh(), {REDUCING: self.reducing.buffers, WEIGHT_GRADIENTS: self.pending})
 
-    def _around(self, position: int) -> Parts:
-        """Gathered weights of the block and of those that stay until their turn."""
-        if not self.chunk.gathers:
-            return {}
-        stay = sum(unit.gathered.weights for unit in self.chunk.units[:position] if unit.gathered.stays)
-        return {GATHERED: stay + self.chunk.units[position].gathered.weights}
-
-    def _arriving(self, position: int) -> Parts:
-        gathered = self.chunk.units[position].gathered
-        if not self.chunk.gathers or gathered.stays:
-            return {}
-        beside = self._around(position)[GATHERED] - gathered.weights
-        return {GATHERED: beside + gathered.flat + gathered.arriving}
-
-    def _lent(self, position: int) -> int:
-        """The buffer of the block that comes next, which is filled while this one works."""
-        if not self.chunk.gathers or position == 0:
-            return 0
-        before = self.chunk.units[position - 1].gathered
-        return 0 if before.stays else before.flat
+    def _fresh(self) -> Parts:
+        """Gradients of weights that were not there before."""
+        return {} if self.trained else {SHARDS: self.shards, WEIGHT_GRADIENTS: self.accumulated}
 
     def _gradient(self, position: int) -> int:
         if position == 0:
@@ -262,7 +322,9 @@ class _Back:
         return output_of(self.chunk.units[position - 1].block)[1]
 
 
-def run_backward(chunk: Chunk, ran: Forward, *, trained: bool = False, halved: bool = False) -> Backward:
+def run_backward(
+    chunk: Chunk, ran: Forward, *, trained: bool = False, halved: bool = False, pending: bool = False
+) -> Backward:
     """Runs all blocks backward.
 
     Args:
@@ -270,5 +332,6 @@ def run_backward(chunk: Chunk, ran: Forward, *, trained: bool = False, halved: b
         ran: what stayed of it.
         trained: it has run backward before, and the gradients of its weights are there.
         halved: the gradients of weights come later, and all that was kept stays until then.
+        pending: those of the micro batch before have not been added to the others.
     """
-    return _Back(chunk, ran, trained, halved).run()
+    return _Back(chunk, ran, trained, halved, pending).run()

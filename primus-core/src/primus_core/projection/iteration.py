@@ -6,21 +6,24 @@ Weights, gradients and the optimizer's state that live through the whole step ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from attrs import field
 
 from primus_core.projection.chunk import Backward, Chunk, run_backward, run_forward
+from primus_core.projection.halves import run_weights
 from primus_core.projection.memory import GATHERED, INPUT, WEIGHT_GRADIENTS, Moment, Parts, plus, times
-from primus_core.projection.order import Step, steps
+from primus_core.projection.order import Kind, Step, steps
+from primus_core.projection.reducing import SHARDS
 from primus_core.projection.units import units_of
 from primus_core.records import frozen
 from primus_core.shape import ModelShape, Run, ScheduleName
 
 WORKSPACE = "workspace"
 _FOLDED: frozenset[ScheduleName] = frozenset({"zbv", "dualpipev"})
-"""Their second chunks run through the ranks backwards."""
+"""Their second chunks run through the ranks backwards; the last rank's first one passes on what its second one reads,
+in the place of a buffer."""
 
 
 @frozen(kw_only=True)
@@ -56,12 +59,21 @@ def peak(shape: ModelShape, stage: int) -> Peak:
     return Peak(bytes=found.bytes, at=found.at, parts=found.parts, kept=kept)
 
 
+def given(shape: ModelShape, stage: int) -> int:
+    """Bytes of gradients of inputs that a rank of a pipeline stage still has when its optimizer works."""
+    chunks = range(len(shape.stages[stage]))
+    last = steps(shape.schedule, stage, len(shape.stages), len(chunks))[-1].given
+    return sum(number * _chunk(shape, stage, index).given for index, number in zip(chunks, last, strict=False))
+
+
 _forward = lru_cache(maxsize=64)(run_forward)
 
 
 @lru_cache(maxsize=256)
-def _backward(chunk: Chunk, trained: bool, halved: bool) -> Backward:
-    return run_backward(chunk, _forward(chunk), trained=trained, halved=halved)
+def _backward(chunk: Chunk, there: bool, kind: Kind, pending: bool) -> Backward:
+    if kind == "weight":
+        return run_weights(chunk, _forward(chunk), pending=pending or there)
+    return run_backward(chunk, _forward(chunk), trained=there, halved=kind == "input", pending=pending)
 
 
 class _Rank:
@@ -71,27 +83,27 @@ class _Rank:
         self.shape, self.schedule, self.stage = shape, shape.schedule, stage
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
         self.forwards = tuple(map(_forward, self.chunks))
-        self._backwards: dict[tuple[int, bool, bool], Backward] = {}
+        self._backwards: dict[tuple[int, bool, Kind, bool], Backward] = {}
 
-    def backward(self, chunk: int, trained: bool, halved: bool) -> Backward:
+    def backward(self, chunk: int, there: bool, kind: Kind, pending: bool = False) -> Backward:
         """Of one chunk; it is looked up among those of other ranks once."""
-        key = (chunk, trained, halved)
+        key = (chunk, there, kind, pending)
         if key not in self._backwards:
-            self._backwards[key] = _backward(self.chunks[chunk], trained, halved)
+            self._backwards[key] = _backward(self.chunks[chunk], there, kind, pending)
         return self._backwards[key]
 
     def moment(self, step: Step) -> Moment:
-        """The most of the micro batch that runs."""
+        """The most of the micro batch that runs, and of what is done to the gradients of the chunk's weights."""
         if step.kind == "forward":
             return self.forwards[step.chunk].most
-        trained = step.chunk in step.trained
-        if step.kind != "weight":
-            return self.backward(step.chunk, trained, step.kind == "input").most
-        left = self.backward(step.chunk, trained, True).left
-        chunk = self.chunks[step.chunk]
-        largest = max((size for unit in chunk.units for _, size in unit.weights), default=0)
-        parts = plus(left, {WEIGHT_GRADIENTS: largest})
-        return Moment(bytes=sum(parts.values()), at="gradients of weights", parts=parts)
+        if step.kind == "reduce":
+            return self.chunks[step.chunk].reduction
+        converted = self.chunks[step.chunk].pending > 0
+        pending = step.chunk in step.pending
+        if step.kind == "weight":
+            return self.backward(step.chunk, not converted and step.chunk in step.trained, "weight", pending).most
+        there = step.chunk in step.trained or (pending and not converted)
+        return self.backward(step.chunk, there, step.kind, pending and converted).most
 
     def others(self, step: Step) -> Parts:
         """What other micro batches keep."""
@@ -100,7 +112,7 @@ class _Rank:
             parts = plus(parts, times(self.forwards[chunk].kept, number))
         for chunk, number in enumerate(step.halved):
             if number:
-                parts = plus(parts, times(self.backward(chunk, True, True).left, number))
+                parts = plus(parts, times(self.backward(chunk, True, "input").left, number))
         return parts
 
     def around(self, step: Step) -> Parts:
@@ -108,19 +120,31 @@ class _Rank:
         sizes = self.schedule.forward_beside if step.kind == "forward" else self.schedule.backward_beside
         beside = sizes[self.stage] if sizes and step.trained else 0
         received = self.schedule.received[self.stage] if self.schedule.received else 0
-        parts = {INPUT: self.schedule.buffers + received + beside, WORKSPACE: self._workspace()}
-        for chunk in step.trained:
-            parts = plus(parts, self.chunks[chunk].accumulated)
-        return plus(parts, {GATHERED: sum(self._gathered())})
+        given = sum(number * self.chunks[chunk].given for chunk, number in enumerate(step.given))
+        parts = {INPUT: self.schedule.buffers + received + beside + given, WORKSPACE: self._workspace()}
+        blocks = [unit.block for chunk in self.chunks for unit in chunk.units]
+        parts[SHARDS] = max((block.reduced_early for block in blocks), default=0)
+        for index, chunk in enumerate(self.chunks):
+            parts = plus(parts, _weights(chunk, index, step))
+        return parts
 
     def _workspace(self) -> int:
         return max((unit.block.workspace for chunk in self.chunks for unit in chunk.units), default=0)
 
-    def _gathered(self) -> Iterator[int]:
-        """Weights that are gathered once for all micro batches."""
-        for chunk in self.chunks:
-            if chunk.fully and not chunk.gathers:
-                yield from (unit.gathered.weights for unit in chunk.units)
+
+def _weights(chunk: Chunk, index: int, step: Step) -> Parts:
+    """Gradients of a chunk's weights, and the weights themselves where they are gathered once for all micro batches,
+    but for what the pass itself tells."""
+    own = index == step.chunk
+    if index in step.reduced:
+        return chunk.shards
+    if own and step.kind == "reduce" and chunk.sums:
+        return {}
+    pending, converted = index in step.pending, chunk.pending > 0
+    there = index in step.trained or (pending and not converted)
+    moves = own and step.kind in ("input", "backward")
+    waits = {WEIGHT_GRADIENTS: chunk.pending if pending and not moves else 0, GATHERED: chunk.gathered}
+    return plus(chunk.accumulated if there else {}, waits)
 
 
 def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
@@ -128,17 +152,22 @@ def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
     boundary, piped = shape.schedule.boundary, len(shape.stages) > 1 or len(shape.stages[stage]) > 1
     first, last = stage == 0 and index == 0, (stage, index) == _last(shape)
     fully = shape.sharding.scheme == "fully_sharded"
+    turns = shape.schedule.name in _FOLDED and stage == len(shape.stages) - 1
+    keeps = "" if first or (turns and index == 1) else shape.schedule.keeps_given
     return Chunk(
         units=units_of(shape, runs),
         received=0 if first else boundary,
         sent=0 if last else boundary,
-        keeps_sent=shape.schedule.keeps_sent and not last,
+        keeps_sent=shape.schedule.keeps_sent and not last and not (turns and index == 0),
         holds_gradient=shape.schedule.holds_gradient,
+        holds_received=keeps == "weights",
+        given=boundary if keeps == "step" else 0,
         buffered=bool(shape.schedule.received),
         whole=shape.recomputing != "needed",
         holds_output=shape.recomputing == "whole",
         gathers=fully and not piped,
         reduces=fully and not piped,
+        gathers_ahead=shape.sharding.gathers_ahead,
         fully=fully,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from primus_core.projection.memory import Parts, plus
 from primus_core.records import frozen
 from primus_core.shape import Activation, Block, Operator, Recomputed
 
@@ -133,6 +134,27 @@ def _outlives(name: str, maker: int, keepers: dict[str, frozenset[int]], parts: 
         return bool(keepers.get(name)) or bool(home)
     outside = any(index not in home for index in keepers.get(name, ()))
     return outside and not home.dropped
+
+
+def gone(block: Block, left: AbstractSet[int]) -> frozenset[int]:
+    """The operators of a stage's last block that are none of these and come before none of them: PyTorch lets go of
+    what they kept once only gradients of weights of `left` are to be computed."""
+    needed, wanted = set(left), set[str]()
+    for index, op in reversed(list(enumerate(block.operators))):
+        if index in left or _makes(op, wanted):
+            needed.add(index)
+            wanted |= set(op.reads)
+    return frozenset(range(len(block.operators))) - needed
+
+
+def released(block: Block, had: AbstractSet[int], before: AbstractSet[int] = frozenset()) -> Parts:
+    """What these operators alone keep from the forward pass, but for what those `before` alone keep."""
+    plan, parts = plan_of(block), Parts()
+    for name in plan.kept - {"input"}:
+        keepers = plan.keepers.get(name, frozenset({-1}))
+        if keepers <= had and not keepers <= before:
+            parts = plus(parts, {plan.operators[plan.maker[name]].component: plan.made[name].bytes})
+    return parts
 
 
 def again(plan: Plan, part: Part, needed: bool) -> Iterator[Operator]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from primus_core.projection import fullysharded, states
-from primus_core.projection.iteration import WORKSPACE, Peak
+from primus_core.projection.iteration import WORKSPACE, Peak, given
 from primus_core.projection.memory import INPUT
 from primus_core.projection.places import FIRST, Place
 from primus_core.projection.static import Static
@@ -27,19 +27,21 @@ def peak(shape: ModelShape, stage: int, static: Static, workspace: int, place: P
         workspace: bytes that the forward and backward passes have left allocated.
     """
     left = sum(sizes[stage] for sizes in (shape.schedule.remains, shape.schedule.received) if sizes)
+    left += given(shape, stage)
     parts = {OPTIMIZER: _working(shape, stage, static, place), INPUT: left, WORKSPACE: workspace}
     parts = {name: size for name, size in parts.items() if size}
     return Peak(bytes=sum(parts.values()), at=OPTIMIZER, parts=parts)
 
 
 def _working(shape: ModelShape, stage: int, static: Static, place: Place) -> int:
-    """Copies of all gradients, and what arithmetic needs between two results."""
+    """Copies of all gradients, and what arithmetic needs between two results; those of shards are gone once they are
+    copied."""
     sharding = shape.sharding
     copies = static.main if sharding.copies_gradients else 0
     if sharding.optimizer == "fused" or not sharding.moments:
         return copies
     most = max((_elements(shape, shares) for shares in _shares(shape, stage, place)), default=0)
-    return copies + most * DTYPE_BYTES[sharding.moments[-1]]
+    return copies + max(0, most * DTYPE_BYTES[sharding.moments[-1]] - (static.gradients if sharding.copy else 0))
 
 
 def _elements(shape: ModelShape, shares: tuple[int, ...]) -> int:

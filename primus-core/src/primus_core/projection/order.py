@@ -8,15 +8,18 @@ Megatron and PyTorch share, breadth first (arXiv:2211.05953), zero bubble (arXiv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Literal
+
+from attrs import evolve
 
 from primus_core.records import frozen
 from primus_core.shape import Schedule
 
-Kind = Literal["forward", "backward", "input", "weight"]
-"""``input`` and ``weight`` are the two halves of a backward pass, for activations and for weights."""
+Kind = Literal["forward", "backward", "input", "weight", "reduce"]
+"""``input`` and ``weight`` are the two halves of a backward pass, for activations and for weights; after the last of a
+chunk comes ``reduce``."""
 Action = tuple[Kind, int]
 """With the chunk."""
 
@@ -33,13 +36,38 @@ class Step:
     """By chunk, those whose weights have no gradient yet and whose activations have."""
     trained: frozenset[int]
     """Chunks that have run backward already."""
+    pending: frozenset[int] = frozenset()
+    """Those with gradients of weights that are not added to the ones before yet: the next backward pass does it."""
+    reduced: frozenset[int] = frozenset()
+    """Those whose gradients are reduced."""
+    given: tuple[int, ...] = ()
+    """By chunk, the micro batches of the step whose activations had their gradients apart from the weights; empty:
+    none."""
 
 
 def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
     """All distinct steps of a pipeline rank."""
     if schedule.name in ("none", "gpipe", "looped_bfs"):
         return list(_in_bulk(schedule, chunks))
-    return list(dict.fromkeys(_played(_actions(schedule, rank, ranks, chunks), chunks)))
+    actions = list(_actions(schedule, rank, ranks, chunks))
+    passes = sum(kind == "forward" and chunk == 0 for kind, chunk in actions)
+    played = _played(list(_as_run(actions, first=rank == 0)), chunks, schedule.micro_batches - passes)
+    return list({evolve(step, given=()): step for step in played}.values())
+
+
+def _as_run(actions: list[Action], *, first: bool) -> Iterator[Action]:
+    """The chunk that nothing sends to has no gradient of its input: all its backward pass comes with the weights. The
+    gradients of a chunk are reduced after its last pass."""
+    told = [
+        ("backward" if kind == "weight" else kind, chunk) if first and chunk == 0 else (kind, chunk)
+        for kind, chunk in actions
+        if not (first and chunk == 0 and kind == "input")
+    ]
+    last = {chunk: index for index, (_, chunk) in enumerate(told)}
+    for index, (kind, chunk) in enumerate(told):
+        yield kind, chunk
+        if last[chunk] == index:
+            yield "reduce", chunk
 
 
 def _in_bulk(schedule: Schedule, chunks: int) -> Iterator[Step]:
@@ -53,28 +81,66 @@ def _in_bulk(schedule: Schedule, chunks: int) -> Iterator[Step]:
                 kept = _kept(chunk, count, others, chunks)
                 yield Step(kind="forward", chunk=chunk, kept=kept, halved=nothing, trained=trained)
         for chunk in reversed(range(chunks)):
+            reduced = frozenset(range(chunk + 1, chunks)) if schedule.name != "none" else frozenset[int]()
             ran = trained | frozenset(range(chunk + 1, chunks))
             for others in sorted({count - 1, max(0, count - 2)}, reverse=True):
                 kept = _kept(chunk, count, others, chunks)
                 before = ran | {chunk} if others < count - 1 else ran
-                yield Step(kind="backward", chunk=chunk, kept=kept, halved=nothing, trained=before)
+                yield Step(kind="backward", chunk=chunk, kept=kept, halved=nothing, trained=before, reduced=reduced)
+            if schedule.name != "none":
+                kept = _kept(chunk, count, 0, chunks)
+                yield Step(
+                    kind="reduce", chunk=chunk, kept=kept, halved=nothing, trained=ran | {chunk}, reduced=reduced
+                )
 
 
 def _kept(chunk: int, count: int, others: int, chunks: int) -> tuple[int, ...]:
     return (*repeat(count, chunk), others, *repeat(0, chunks - chunk - 1))
 
 
-def _played(actions: Iterator[Action], chunks: int) -> Iterator[Step]:
-    kept, halved, trained = [0] * chunks, [0] * chunks, frozenset[int]()
-    for kind, chunk in actions:
+def _played(actions: Sequence[Action], chunks: int, left_out: int) -> Iterator[Step]:
+    """All steps; so many micro batches in the middle are `left_out`."""
+    state = _State(chunks)
+    for index, (kind, chunk) in enumerate(actions):
+        yield state.before(kind, chunk, left_out if 2 * index > len(actions) else 0)
+        state.after(kind, chunk)
+
+
+class _State:
+    """What a pipeline rank has run."""
+
+    def __init__(self, chunks: int) -> None:
+        self.kept, self.halved, self.given = [0] * chunks, [0] * chunks, [0] * chunks
+        self.trained, self.pending, self.reduced = frozenset[int](), frozenset[int](), frozenset[int]()
+
+    def before(self, kind: Kind, chunk: int, left_out: int) -> Step:
+        """The next pass; what it works on is not among what other micro batches keep."""
         if kind == "weight":
-            halved[chunk] -= 1
-        elif kind != "forward":
-            kept[chunk] -= 1
-        yield Step(kind=kind, chunk=chunk, kept=tuple(kept), halved=tuple(halved), trained=trained)
-        kept[chunk] += kind == "forward"
-        halved[chunk] += kind == "input"
-        trained = trained if kind == "forward" else trained | {chunk}
+            self.halved[chunk] -= 1
+        elif kind in ("backward", "input"):
+            self.kept[chunk] -= 1
+        return Step(
+            kind=kind,
+            chunk=chunk,
+            kept=tuple(self.kept),
+            halved=tuple(self.halved),
+            trained=self.trained,
+            pending=self.pending,
+            reduced=self.reduced,
+            given=tuple(number + left_out if number else 0 for number in self.given),
+        )
+
+    def after(self, kind: Kind, chunk: int) -> None:
+        """It has run."""
+        self.kept[chunk] += kind == "forward"
+        self.halved[chunk] += kind == "input"
+        self.given[chunk] += kind == "input"
+        if kind == "weight":
+            self.pending |= {chunk}
+        elif kind == "reduce":
+            self.reduced |= {chunk}
+        elif kind == "backward" or (kind == "input" and chunk in self.pending):
+            self.trained, self.pending = self.trained | {chunk}, self.pending - {chunk}
 
 
 def _actions(schedule: Schedule, rank: int, ranks: int, chunks: int) -> Iterator[Action]:

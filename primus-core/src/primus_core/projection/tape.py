@@ -44,9 +44,11 @@ class Setting:
         holds_weights: their gradients stay until the block has run backward, and longer.
         lent: bytes of weights that are gathered for another block: in the forward pass until the loss, in the backward
             pass from after it.
+        sent: the most beside them in the backward pass, while they are gathered.
         whole: recomputed parts run again to their end.
         holds_output: what they make then is held until they have run backward.
-        keeps_all: nothing that was kept is freed, because the gradients of weights come later.
+        keeps_all: nothing that was kept is freed, because the gradients of weights come later, and what these are
+            computed from stays.
         holds_gradient: the gradient of its output stays until it has run backward.
         buffered: that gradient is in a buffer that lives anyway.
     """
@@ -56,6 +58,7 @@ class Setting:
     weights: tuple[tuple[str, int], ...] = ()
     holds_weights: bool = False
     lent: int = 0
+    sent: int = 0
     whole: bool = True
     holds_output: bool = True
     keeps_all: bool = False
@@ -67,12 +70,6 @@ def output_of(block: Block) -> tuple[int, int]:
     """Bytes of what a block makes for the next one, and of its gradient; a block without operators passes nothing."""
     made = _plan(block).output
     return (made.bytes, made.bytes if made.gradient is None else made.gradient) if made else (0, 0)
-
-
-def owns_output(block: Block) -> bool:
-    """One of its operators keeps what it makes for the next block."""
-    plan = _plan(block)
-    return plan.output is not None and plan.output.name in plan.kept
 
 
 @lru_cache(maxsize=4096)
@@ -120,6 +117,16 @@ def backward(block: Block, name: str, setting: Setting, gradient: int) -> Pass:
     return _Backward(_plan(block), name, setting, gradient).run()
 
 
+def rerun(block: Block, name: str, setting: Setting) -> Pass:
+    """Runs its recomputed parts again and nothing else; what they made and their backward pass needs is left."""
+    ran = _Backward(_plan(block), name, setting, 0)
+    for storage in ran.memory.names():
+        ran.memory.drop(storage)
+    for part in ran.plan.parts:
+        ran._again(part)
+    return Pass(most=ran.memory.most, left=ran.memory.parts())
+
+
 class _Backward:
     def __init__(self, plan: Plan, name: str, setting: Setting, gradient: int) -> None:
         self.plan, self.name, self.setting = plan, name, setting
@@ -140,9 +147,9 @@ class _Backward:
     def run(self) -> Pass:
         self.memory.mark(f"{self.name}, backward")
         for index in reversed(range(len(self.plan.operators))):
-            self._restore(index)
             if self.plan.operators[index].component != "loss" and _LENT not in self.memory:
-                self.memory.add(_LENT, GATHERED, self.setting.lent)
+                self._gather()
+            self._restore(index)
             self._step(index, self.plan.operators[index])
         self.memory.drop(_LENT)
         source = self.gradients.pop("input", None)
@@ -150,6 +157,12 @@ class _Backward:
             self.memory.drop(source)
         left = self.memory.parts()
         return Pass(most=self.memory.most, left=left, output=self.setting.gradient if source else 0)
+
+    def _gather(self) -> None:
+        self.memory.add(_LENT, GATHERED, self.setting.lent)
+        self.memory.add(" sent", GATHERED, self.setting.sent)
+        self.memory.mark(f"{self.name}: weights are gathered")
+        self.memory.drop(" sent")
 
     def _component(self, name: str) -> str:
         return INPUT if name == "input" else self.plan.operators[self.plan.maker[name]].component
@@ -240,15 +253,16 @@ class _Backward:
         passed = bool(op.passes)
         for name in arrived:
             storage = self.gradients.pop(name)
-            if self._is_held(index, name):
+            if self.setting.keeps_all and op.weights:
+                self.gradients[f"{_HELD} {name} {index}"] = storage
+            elif self._is_held(index, name):
                 self.gradients[f"{_HELD} {name}"] = storage
-            elif not passed and not self._shared(storage) and not (self.setting.keeps_all and op.weights):
+            elif not passed and not self._shared(storage):
                 self.memory.drop(storage)
         if not self.setting.holds_weights:
             for weight in op.weights:
                 self.memory.drop(f"weight {weight} {index}")
-        if not self.setting.keeps_all:
-            self._free_kept(index)
+        self._free_kept(index)
 
     def _is_held(self, index: int, name: str) -> bool:
         """The gradient of what a recomputed part gives to others stays until the part has run backward, as its output
@@ -267,7 +281,8 @@ class _Backward:
         for name, keepers in self.plan.keepers.items():
             home = self.plan.part_of(self.plan.maker[name])
             if min(keepers) == index and not (home and home.dropped and index > home.last):
-                self.memory.drop(name)
+                if not (self.setting.keeps_all and name in self.plan.kept):
+                    self.memory.drop(name)
                 self.memory.drop(f"{name} again")
         for name in self._ended(index):
             self.memory.drop(self._second(name))

@@ -5,35 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from primus_core.projection.fullysharded import gathering_of, shard_of, shard_ranks
+from primus_core.projection.gathering import Gathered, gathered_of
 from primus_core.projection.places import local, size_of
+from primus_core.projection.reducing import Reduced, reduced_of
 from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Parameter, Run
-
-
-@frozen(kw_only=True)
-class Gathered:
-    """Bytes that a fully sharded block needs beside its shards."""
-
-    weights: int = 0
-    """Whole, while it works."""
-    flat: int = 0
-    """The buffer that they arrive in: it stays until the next block's have arrived, in the backward pass until they
-    are copied."""
-    arriving: int = 0
-    """The most beside `flat` while they arrive: a rank's part, converted for sending, or all that is copied."""
-    stays: bool = False
-    """The weights are not freed between forward and backward."""
-    reducing: int = 0
-    """The buffer that gradients are sent from, which stays until the next block's are sent."""
-    reduced: int = 0
-    """The buffer that the rank's part arrives in."""
-    dividing: int = 0
-    """A copy of the buffer: of what is on one rank alone torch divides the gradients, by one."""
-    shard: int = 0
-    """The rank's part, as it is kept."""
-    converts: bool = False
-    """That part has another format than the buffer."""
 
 
 @frozen(kw_only=True)
@@ -44,18 +20,32 @@ class Unit:
     block: Block
     weights: tuple[tuple[str, int], ...] = ()
     """Bytes of the gradient of each, in the format of the forward pass."""
-    accumulated: int = 0
-    """Of all these gradients in the format in which they are reduced."""
     gathered: Gathered = Gathered()
+    reduced: tuple[Reduced, ...] = ()
+    """Of fully sharded weights."""
     group: int | None = None
     """Blocks of one number run again together."""
+
+    @property
+    def accumulated(self) -> int:
+        """Bytes of the gradients of fully sharded weights, in the format in which they are reduced."""
+        return sum(sum(one.accumulated) for one in self.reduced)
+
+    @property
+    def pending(self) -> int:
+        """The same in the format of the forward pass, where that is another one."""
+        made = sum(sum(one.gradients) for one in self.reduced)
+        return made if made != self.accumulated else 0
 
 
 def units_of(shape: ModelShape, runs: tuple[Run, ...]) -> tuple[Unit, ...]:
     """In the order of the forward pass, without blocks of which no activation is told and nothing is gathered."""
     fully = shape.sharding.scheme == "fully_sharded"
     told = [run for run in runs if fully or any(op.reads or op.makes for op in shape.blocks[run.block].operators)]
-    groups, made = count(), {run.block: _unit(shape, run.block) for run in told}
+    groups, made, before = count(), dict[str, Unit](), frozenset[Parameter]()
+    for run in reversed(told):
+        made[run.block] = _unit(shape, run.block, before)
+        before |= frozenset(shape.blocks[run.block].reduces or ())
     return tuple(unit for run in told for unit in _expanded(made[run.block], run, groups))
 
 
@@ -68,54 +58,22 @@ def _expanded(unit: Unit, run: Run, groups: Iterator[int]) -> Iterator[Unit]:
             name=unit.name,
             block=unit.block,
             weights=unit.weights,
-            accumulated=unit.accumulated,
             gathered=unit.gathered,
+            reduced=unit.reduced,
             group=number,
         )
 
 
-def _unit(shape: ModelShape, name: str) -> Unit:
+def _unit(shape: ModelShape, name: str, before: frozenset[Parameter]) -> Unit:
     block = shape.blocks[name]
-    sizes = [(parameter.name, local(parameter, shape), parameter.dtype) for parameter in block.parameters]
+    read = {weight for op in block.operators for weight in op.weights} - {each.name for each in block.parameters}
+    others = {each.name: each for other in shape.blocks.values() for each in other.parameters if each.name in read}
+    sizes = [(each.name, local(each, shape), each.dtype) for each in (*block.parameters, *others.values())]
     fully = shape.sharding.scheme == "fully_sharded"
     return Unit(
         name=name,
         block=block,
         weights=tuple((name, size_of(size, dtype)) for name, size, dtype in sizes),
-        accumulated=sum(size_of(size, shape.sharding.gradient) for _, size, _ in sizes),
-        gathered=_gathered(shape, block) if fully else Gathered(),
+        gathered=gathered_of(shape, block) if fully else Gathered(),
+        reduced=reduced_of(shape, block, before) if fully else (),
     )
-
-
-def _gathered(shape: ModelShape, block: Block) -> Gathered:
-    parameters, sharding = block.parameters, shape.sharding
-    together = (*parameters, *block.beside)
-    whole, own = gathering_of(together, shape), gathering_of(parameters, shape)
-    cut = gathering_of((each for each in together if shard_ranks(each, shape) > 1), shape)
-    return Gathered(
-        weights=whole.weights,
-        flat=cut.weights,
-        arriving=_arriving(shape, together),
-        stays=not sharding.reshard_after_forward or not block.resharded,
-        reducing=own.gradients,
-        reduced=own.reduced,
-        dividing=0 if cut.weights else own.gradients,
-        shard=sum(size_of(shard_of(each, shape).stored, sharding.main or each.dtype) for each in parameters),
-        converts=(sharding.main or sharding.gradient) != sharding.gradient,
-    )
-
-
-def _arriving(shape: ModelShape, parameters: tuple[Parameter, ...]) -> int:
-    """All shards are converted together. What is on one rank alone is converted and copied one after the other, and
-    each conversion stays until the next has been made."""
-    together, gathered, before, most = 0, 0, 0, 0
-    for parameter in parameters:
-        found = gathering_of((parameter,), shape)
-        converted = 0 if shape.sharding.main in (None, parameter.dtype) else found.sent
-        if shard_ranks(parameter, shape) > 1:
-            together += converted
-        else:
-            most = max(most, gathered + before + converted, gathered + found.weights + converted)
-            before = converted
-        gathered += found.weights
-    return max(together, most, gathered)

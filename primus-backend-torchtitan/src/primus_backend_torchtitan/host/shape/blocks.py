@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from primus_backend_torchtitan.architecture import Model, ffn_hidden_size, layers_with_experts, size
 from primus_backend_torchtitan.host.case import PIPELINE, TENSOR, Case
+from primus_backend_torchtitan.host.schedules import schedule_of
 from primus_backend_torchtitan.host.shape.attention import attention_of, rotation_of
 from primus_backend_torchtitan.host.shape.dense import embedding_of, feed_forward_of, norm_of, output_of
 from primus_backend_torchtitan.host.shape.experts import expert_buffers, experts_of
@@ -15,7 +16,6 @@ from primus_backend_torchtitan.host.shape.operators_head import (
     final_norm,
     head,
     logits,
-    norm_before_pieces,
     pieces,
 )
 from primus_backend_torchtitan.host.shape.operators_work import Work
@@ -28,42 +28,74 @@ EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_la
 LAST_NORM, PIECES = "last_norm", "loss_in_pieces"
 """The same two where the loss is computed in pieces: they are gathered together, twice, and reduced apart."""
 
+_Weights = tuple[Parameter, ...]
+
 
 def blocks_of(case: Case) -> Mapping[str, Block]:
-    """Every kind that some stage may have."""
+    """Every kind that some stage may have. Weights that are tied are gathered with the norm's, and stay until the
+    embedding has run backward."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norm, output = norm_of("norm", model, dtype), output_of(case, model, dtype)
     work, forced = Work.of(case), case.values["parallelism.fsdp_reshard_after_forward"] == "always"
-    last = output or embedding_of(model, dtype)
+    embedded, tied = embedding_of(model, dtype), not model["untie_embeddings_and_output_weights"]
+    last = (norm, *output)
     kinds = sorted(set(layers_with_experts(model)))
     return {
-        EMBEDDING: Block(parameters=embedding_of(model, dtype), operators=tuple(embedding(work))),
+        EMBEDDING: Block(
+            parameters=embedded,
+            operators=tuple(embedding(work)),
+            gathers=(*embedded, *last) if tied else None,
+            reduces=_tied(case, embedded, norm, output) if tied else None,
+            resharded=not tied,
+        ),
         **{EXPERTS if experts else DENSE: _layer(case, experts) for experts in kinds},
         HEAD: Block(
-            parameters=(norm, *output),
-            beside=() if output else last,
+            parameters=last,
             operators=tuple(head(work)),
+            gathers=() if tied else None,
+            reduces=() if tied else None,
             resharded=forced,
         ),
         NORM: Block(parameters=(norm,), operators=tuple(final_norm(work))),
         OUTPUT: Block(parameters=output, operators=tuple(logits(work, "input"))),
-        LAST_NORM: Block(parameters=(norm,), beside=last, operators=tuple(norm_before_pieces(work))),
+        LAST_NORM: Block(
+            parameters=(norm,),
+            operators=tuple(final_norm(work)),
+            gathers=() if tied else last,
+            gathers_again=(*embedded, *last) if tied else last,
+            reduces=() if tied else None,
+            resharded=False,
+        ),
         PIECES: Block(
             parameters=output,
-            beside=(norm,) if output else (norm, *last),
             operators=tuple(pieces(work, case.size("loss.num_chunks"))),
-            resharded=False,
-            workspace=_reduced_in_pieces(case) if case.size(PIPELINE) > 1 else 0,
+            gathers=(),
+            reduces=(output or embedded) if tied else None,
+            reduced_early=_reduced_in_pieces(case) if case.size(PIPELINE) > 1 else 0,
+            workspace=_reduced_in_pieces(case) if _alternates(case) else 0,
         ),
     }
 
 
+def _tied(case: Case, embedded: _Weights, norm: Parameter, output: _Weights) -> _Weights:
+    """What is reduced at the end, when the embedding has run backward: it is gathered and reduced with all that reads
+    its weights. A loss in pieces has reduced the output's gradients."""
+    return (*embedded, norm, *(() if case.values["loss.kind"] == "chunked" else output))
+
+
 def _reduced_in_pieces(case: Case) -> int:
-    """Bytes of shards beside the gradients: with a pipeline the loss in pieces reduces those of norm and output after
-    each micro batch. What has arrived last stays as the norm's, and the output's is added to that of the first."""
+    """Bytes of a shard of the output's gradient: with a pipeline the loss in pieces reduces it after each micro batch,
+    and adds it to that of the first."""
     weight = -(-size(case.model, "padded_vocab_size") // case.size(TENSOR))
     element = DTYPE_BYTES[DTYPES[case.values["training.mixed_precision_reduce"]]]
-    return (2 * weight + 1) * case.shape.hidden * element // case.shards
+    return weight * case.shape.hidden * element // case.shards
+
+
+def _alternates(case: Case) -> bool:
+    """Whether micro batches run backward before others have their loss: then that of the last norm is reduced together
+    with the output's, and keeps all that came with it."""
+    schedule = schedule_of(case.values["parallelism.pipeline_parallel_schedule"])
+    return case.size(PIPELINE) > 1 and not (schedule and schedule.name in ("GPipe", "LoopedBFS"))
 
 
 def _layer(case: Case, experts: bool) -> Block:

@@ -38,5 +38,10 @@ def output_of(case: Case, model: Model, dtype: DType) -> tuple[Parameter, ...]:
     output = columns("lm_head", size(model, "hidden_size"), size(model, "padded_vocab_size"), dtype)
     if model["untie_embeddings_and_output_weights"]:
         return output
+    return () if shares_embedding(case) else tuple(evolve(weight, shared=True) for weight in output)
+
+
+def shares_embedding(case: Case) -> bool:
+    """The output layer has no weight of its own, and FSDP takes that of the embedding for one."""
     divided = case.size(TENSOR) > 1 or case.values["parallelism.spmd_backend"] != "partial_dtensor"
-    return tuple(evolve(weight, shared=True) for weight in output) if divided else ()
+    return not case.model["untie_embeddings_and_output_weights"] and not divided

@@ -6,6 +6,7 @@ from attrs import evolve
 
 from primus_backend_torchtitan.architecture import size
 from primus_backend_torchtitan.host.case import PIPELINE
+from primus_backend_torchtitan.host.shape.dense import shares_embedding
 from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
@@ -44,11 +45,6 @@ def final_norm(work: Work) -> list[Operator]:
     return [*norm(work, "norm", "input", "normed"), *gathers]
 
 
-def tied(work: Work) -> bool:
-    """The output layer has no weight of its own."""
-    return not work.case.model["untie_embeddings_and_output_weights"]
-
-
 def head(work: Work) -> list[Operator]:
     """Final norm, logits and the loss of the whole micro batch at once."""
     before = final_norm(work)
@@ -69,9 +65,8 @@ def logits(work: Work, source: str) -> list[Operator]:
     backward = (2 if divided else 1) * exact + (exact // 2 if narrow else 0)
     output = product(work, "lm_head", source, "logits", work.vocabulary, inner=work.hidden, component="head")
     output = evolve(output, **_flops(work))
-    if tied(work):
-        gradient = work.vocabulary * work.hidden * work.element
-        output = evolve(output, weights=(), backward_scratch=output.backward_scratch + gradient)
+    if shares_embedding(work.case):
+        output = evolve(output, weights=("tok_embeddings.weight",))
     return [
         output,
         Operator(
@@ -99,7 +94,8 @@ def pieces(work: Work, number: int) -> list[Operator]:
 
     The copies of the pieces and the sum of their gradients in fp32 live all the time; so does the gradient of the
     output layer's weight, in fp32, to which each piece adds its own. The logits of a piece stay until the next ones are
-    there. After the last piece the weight's gradient is reduced.
+    there. After the last piece the weight's gradient is reduced. With a pipeline all this happens once a micro batch
+    has run forward, and the gradient of its stream stays until it runs backward.
     """
     exact = work.logits(FP32) // number
     logits_ = work.logits() // number
@@ -108,14 +104,18 @@ def pieces(work: Work, number: int) -> list[Operator]:
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact
     weight = 2 * logits_ + numbers * work.element + work.whole // number
     reduced = logits_ + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
+    most = work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced)
+    piped = work.case.size(PIPELINE) > 1
+    stream = (Activation(name="gradient", bytes=work.whole, gradient=0),) if piped else ()
     return [
         Operator(
             name="loss",
             component="loss",
             reads=("input",),
-            makes=(Activation(name="loss", bytes=FP32, gradient=0),),
-            keeps=("input",),
-            backward_scratch=work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced),
+            makes=(Activation(name="loss", bytes=FP32, gradient=0), *stream),
+            keeps=("input", *(made.name for made in stream)),
+            scratch=most if piped else 0,
+            backward_scratch=0 if piped else most,
             **_flops(work),
         )
     ]

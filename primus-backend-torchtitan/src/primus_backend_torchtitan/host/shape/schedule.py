@@ -20,9 +20,6 @@ _NAMES: Mapping[str, ScheduleName] = {
     "DualPipeV": "dualpipev",
 }
 
-_HALVED: frozenset[ScheduleName] = frozenset({"zero_bubble", "zbv"})
-"""Gradients of activations and of weights are computed apart."""
-
 
 def local_batch(case: Case) -> int:
     """Samples of one replica before its gradients are reduced."""
@@ -52,8 +49,7 @@ def schedule_of_step(case: Case, groups: Groups, chunks: int) -> Schedule:
     count, boundary = max(1, local_batch(case) // micro_batch(case)), _boundary(case, groups)
     last = 0 if found and found.folded else groups["pipeline"] - 1
     name = _NAMES[found.name] if found else "1f1b"
-    ways = 3 if name in _HALVED else 2
-    ends = [ways * chunks - (ways - 1) * (rank == 0) - (rank == last) for rank in range(groups["pipeline"])]
+    ends = [2 * chunks - (rank == 0) - (rank == last) for rank in range(groups["pipeline"])]
     sent = tuple(boundary * (rank > 0) for rank in range(groups["pipeline"])) if name == "1f1b" else ()
     return Schedule(
         name=name,
@@ -64,6 +60,7 @@ def schedule_of_step(case: Case, groups: Groups, chunks: int) -> Schedule:
         buffers=count * _mask(case),
         forward_beside=sent,
         backward_beside=sent,
+        keeps_given="weights" if case.size(TENSOR) > 1 else "step",
     )
 
 

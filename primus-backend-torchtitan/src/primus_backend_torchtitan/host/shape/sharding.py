@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from primus_backend_torchtitan.host.case import PIPELINE, Case
+from primus_backend_torchtitan.host.case import EXPERT, PIPELINE, Case
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.experiment import Value
 from primus_core.shape import DType, Sharding
@@ -30,6 +30,7 @@ def sharding_of(case: Case) -> Sharding:
         moments=(moment, moment),
         optimizer=_OPTIMIZERS[case.values["optimizer.implementation"]],
         reshard_after_forward=_reshards(case),
+        gathers_ahead=case.size(EXPERT) > 1,
     )
 
 

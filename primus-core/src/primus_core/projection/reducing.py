@@ -1,0 +1,133 @@
+"""How gradients of fully sharded weights are reduced, as PyTorch's FSDP2 does it (torch 2.13, ``foreach_reduce``).
+
+They are copied into one buffer, which is sent from; a rank's part of the sum arrives in another. The copied gradients
+are let go but those that variables of the function still name. The buffer that was sent from stays until that of the
+next block is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from primus_core.projection.fullysharded import gathering_of, shard_of, shard_ranks
+from primus_core.projection.memory import GATHERED, WEIGHT_GRADIENTS, Parts, plus
+from primus_core.projection.places import local, size_of
+from primus_core.records import frozen
+from primus_core.shape import Block, ModelShape, Parameter
+
+REDUCING = "gradients being reduced"
+SHARDS = "sharded gradients"
+
+
+@frozen(kw_only=True)
+class Reduced:
+    """Weights of a block whose gradients are reduced in one collective. All sizes are bytes."""
+
+    weights: int
+    """Whole, as they are gathered."""
+    gradients: tuple[int, ...]
+    """Of each, in the format of the forward pass."""
+    accumulated: tuple[int, ...]
+    """The same in the format in which they are reduced."""
+    buffer: int
+    """All of them with padding, in that format: they are sent from it."""
+    part: int
+    """What a rank gets."""
+    divided: int
+    """A copy of the buffer: where a rank is alone torch divides the gradients, by one."""
+    shard: int
+    """The part as it is kept."""
+    converts: bool
+    """Its format is another than the buffer's."""
+    named: tuple[int, ...]
+    """Positions of the gradients that stay until the sum has arrived: the last, and the last that is cut along another
+    dimension than its first."""
+    recut: int | None
+    """Position of the latter; all such gradients are copied once more before they are in the buffer."""
+
+    def sizes(self, accumulated: bool) -> tuple[int, ...]:
+        """Of the gradients in the one format or the other."""
+        return self.accumulated if accumulated else self.gradients
+
+
+class Reducing:
+    """What lives while gradients are reduced, block after block."""
+
+    def __init__(self) -> None:
+        self.buffers = 0
+        """They were sent from, and stay."""
+
+    def run(self, one: Reduced, *, frees: bool, accumulated: bool = False) -> Iterator[Parts]:
+        """While gradients are copied, all of which live beside, and while they are reduced, when those do not.
+
+        Args:
+            frees: buffers of blocks before are let go of first.
+        """
+        sizes = one.sizes(accumulated)
+        self.buffers = one.buffer + (0 if frees else self.buffers)
+        yield {REDUCING: self.buffers, WEIGHT_GRADIENTS: 0 if one.recut is None else sizes[one.recut]}
+        yield {
+            REDUCING: self.buffers + one.part + one.divided,
+            WEIGHT_GRADIENTS: sum(sizes[position] for position in one.named),
+            SHARDS: one.shard if one.converts else 0,
+        }
+
+
+def reduced_of(shape: ModelShape, block: Block, before: frozenset[Parameter] = frozenset()) -> tuple[Reduced, ...]:
+    """In the order in which they are gathered: experts that other ranks have shards of than of the rest are last.
+
+    Args:
+        before: parameters whose gradients are reduced before, too: what arrives is added to their shards.
+    """
+    parameters = block.parameters if block.reduces is None else block.reduces
+    rest = tuple(each for each in parameters if not each.expert)
+    experts = tuple(each for each in parameters if each.expert)
+    return tuple(_reduced(shape, together, before) for together in (rest, experts) if together)
+
+
+def added(groups: Sequence[Reduced]) -> Iterator[Parts]:
+    """What lives of a block's gradients while they are converted for the first time, one after the other."""
+    left, made = sum(sum(one.gradients) for one in groups), 0
+    for one in reversed(groups):
+        for before, after in zip(one.gradients, one.accumulated, strict=True):
+            made += after
+            yield {WEIGHT_GRADIENTS: left + made}
+            left -= before
+
+
+def all_reduced(blocks: Sequence[Sequence[Reduced]]) -> Iterator[Parts]:
+    """What lives while a whole chunk's gradients, which were added up, are reduced from its first block on."""
+    groups = [(one, one is groups[-1]) for groups in blocks for one in groups]
+    gradients = sum(sum(one.accumulated) for one, _ in groups)
+    gathered, shards, reducing = sum(one.weights for one, _ in groups), 0, Reducing()
+    for one, last in groups:
+        gathered -= one.weights
+        steps = reducing.run(one, frees=last, accumulated=True)
+        for copied, moment in zip((False, True), steps, strict=True):
+            left = gradients - (sum(one.accumulated) if copied else 0)
+            yield plus(moment, {WEIGHT_GRADIENTS: left, GATHERED: gathered, SHARDS: shards})
+        gradients -= sum(one.accumulated)
+        shards += one.shard
+
+
+def _reduced(shape: ModelShape, together: tuple[Parameter, ...], before: frozenset[Parameter]) -> Reduced:
+    sharding, gathering = shape.sharding, gathering_of(together, shape)
+    alone = all(shard_ranks(each, shape) == 1 for each in together)
+    recut = max((index for index, each in enumerate(together) if each.shard_dimension), default=None)
+    recut = None if alone else recut
+    return Reduced(
+        weights=gathering.weights,
+        gradients=tuple(size_of(local(each, shape), each.dtype) for each in together),
+        accumulated=tuple(size_of(local(each, shape), sharding.gradient) for each in together),
+        buffer=gathering.gradients,
+        part=gathering.reduced,
+        divided=gathering.gradients if alone else 0,
+        shard=sum(
+            size_of(shard_of(each, shape).stored, sharding.main or each.dtype)
+            for each in together
+            if each not in before
+        ),
+        converts=(sharding.main or sharding.gradient) != sharding.gradient,
+        named=() if alone else tuple({len(together) - 1, *(() if recut is None else (recut,))}),
+        recut=recut,
+    )
