@@ -53,6 +53,9 @@ PUBLISHED = {
 }
 """Billions of parameters that the models' publishers count, or that their published weights have."""
 
+OTHER_LAYERS = {"qwen3_5_35B_A3B", "lfm2_8B_A1B"}
+"""Of these, models with gated delta nets or convolutions, which no back end tells the shape of."""
+
 PARTS = {
     path.stem for path in MODELS.glob("*.yaml") if path.stem.endswith(("_base", "_rope", "_mla", "_linear", "yarn"))
 }

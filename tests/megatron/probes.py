@@ -40,6 +40,20 @@ def devices(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     }
 
 
+def layers(plan: RunPlan, rank: RankContext) -> list[Any]:
+    """What Megatron makes of each text that says which layers have experts; None where it fails."""
+    from megatron.training.arguments import moe_freq_type
+
+    texts: Any = rank.prepared("truth")["texts"]
+    found = []
+    for text in texts:
+        try:
+            found.append(moe_freq_type(text))
+        except (ValueError, SyntaxError):
+            found.append(None)
+    return found
+
+
 def random_numbers(plan: RunPlan, rank: RankContext) -> dict[str, Any]:
     """CUDA's generator is the CPU's, and a data loader leaves it alone."""
     from megatron.core import tensor_parallel

@@ -13,6 +13,7 @@ from primus_core.experiment import Value
 from primus_core.projection import parameters
 from primus_core.projection.places import local
 from primus_core.projection.states import per_rank
+from tests.core.published import OTHER_LAYERS, PUBLISHED
 from tests.megatron.experiments import plan_of
 from tests.megatron.ranks import Ranks, all_patches, make_plan
 from tests.megatron.truth.comparing import Case, differences, shape_of
@@ -75,6 +76,14 @@ def test_published_models_have_their_size_in_any_layout(model: str) -> None:
         wanted = {**params, **trained(ranks, layout), **layout}
         plan = plan_of(wanted, ranks=ranks, accelerator="rocm" if number % 2 else "cpu")
         assert parameters.count(shape_of(plan)).total == SIZES[model]
+
+
+@pytest.mark.parametrize("model", sorted(PUBLISHED.keys() - OTHER_LAYERS))
+def test_every_preset_has_its_published_size(model: str) -> None:
+    """The whole model of each preset, without layers that predict further tokens."""
+    params = {**dict(presets())[model], "mtp_num_layers": None, "make_vocab_size_divisible_by": 1}
+    plan = plan_of({**params, **trained(8, {})}, ranks=8, accelerator="rocm")
+    assert parameters.count(shape_of(plan)).total == pytest.approx(PUBLISHED[model] * 1e9, rel=2e-3)
 
 
 def test_unequal_stages_tell_every_one_of_them() -> None:

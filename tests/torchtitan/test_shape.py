@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from primus_core.projection.parameters import count
+from tests.core.published import OTHER_LAYERS, PUBLISHED
 from tests.torchtitan.experiments import plan_of
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.comparing import Case, differences, shape_of
@@ -65,6 +66,15 @@ def test_published_models_have_their_size_in_any_layout() -> None:
         assert {found.total for found in counts} == {total}
         assert len(counts) >= 4
         assert all(max(found.stages) < total for found in counts if len(found.stages) > 1)
+
+
+@pytest.mark.parametrize("model", sorted(PUBLISHED.keys() - OTHER_LAYERS))
+def test_every_preset_has_its_published_size(model: str) -> None:
+    """The whole model of each preset, without layers that predict further tokens."""
+    layout = Layout(8, {})
+    params = {**dict(presets())[model], "mtp_num_layers": 0, "make_vocab_size_divisible_by": 1}
+    plan = plan_of({**params, **trained(layout)}, ranks=8, accelerator="rocm")
+    assert count(shape_of(plan)).total == pytest.approx(PUBLISHED[model] * 1e9, rel=2e-3)
 
 
 def test_stages_that_are_written(titan_ranks: Ranks, tmp_path: Path) -> None:

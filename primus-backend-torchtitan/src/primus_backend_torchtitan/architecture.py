@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 
 from primus_core.experiment import Value
+from primus_core.parameters import layerpattern
 
 Model = Mapping[str, Value]
 """The architecture by portable names, with defaults filled in."""
@@ -109,41 +109,11 @@ def layers_with_experts(model: Mapping[str, Value]) -> list[bool]:
 
     Raises:
         ValueError: `moe_layer_freq` is no number, list or sum of repeated lists, or for another number of layers.
-        SyntaxError: it cannot be read.
     """
-    layers, frequency = size(model, "num_layers"), model.get("moe_layer_freq")
+    layers = size(model, "num_layers")
     if not size(model, "num_experts", 0):
         return [False] * layers
-    frequency = 1 if frequency is None else frequency
-    pattern = _evaluated(ast.parse(frequency.strip(), mode="eval").body) if isinstance(frequency, str) else frequency
-    if isinstance(pattern, int) and pattern > 0:
-        return [index % pattern == 0 for index in range(layers)]
-    if not isinstance(pattern, list) or any(one not in (0, 1) for one in pattern):
-        raise ValueError("it is neither a number of layers nor a list of 0 and 1")
-    if len(pattern) != layers:
-        raise ValueError(f"it describes {len(pattern)} layers, and the model has {layers}")
-    return [bool(one) for one in pattern]
-
-
-_LONGEST_PATTERN = 10_000
-"""Layers; more is no model, but an accident."""
-
-
-def _evaluated(node: ast.expr) -> int | list[int]:
-    """Numbers, lists of them, sums and products, and nothing else of Python."""
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.List):
-        members = [_evaluated(member) for member in node.elts]
-        return [member for member in members if isinstance(member, int)]
-    if isinstance(node, ast.BinOp):
-        left, right = _evaluated(node.left), _evaluated(node.right)
-        if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
-            return left + right
-        fits = isinstance(left, list) and isinstance(right, int) and len(left) * right <= _LONGEST_PATTERN
-        if isinstance(node.op, ast.Mult) and isinstance(left, list) and isinstance(right, int) and fits:
-            return left * right
-    raise ValueError("it is no sum of repeated lists, such as ([0]*3+[1]*58)")
+    return layerpattern.layers_with_experts(model.get("moe_layer_freq"), layers)
 
 
 def balancing_losses(model: Mapping[str, Value]) -> dict[str, float]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_core.outcome import Finding
+from primus_core.parameters.layerpattern import REMEDY, layers_with_experts
 from primus_core.planning.nearest import nearest_divisors, nearest_multiples, nearest_sizes
 
 _GROUPS, _CHOSEN_GROUPS = "moe_router_num_groups", "moe_router_group_topk"
+_PATTERN = re.compile(r"\s*\d+\s*|[\d,()+*]*\[[\d,\[\]()+*]*")
+"""The texts that Megatron reads as a number, or as a sum of lists: what has a bracket."""
 _EXPERT, _TENSOR = "expert_model_parallel_size", "tensor_model_parallel_size"
 
 
@@ -17,6 +21,7 @@ def check_experts(case: Case) -> Iterator[Finding]:
     if not case.shape.experts:
         yield from _without_experts(case)
         return
+    yield from _layers(case)
     yield from _division(case)
     yield from _single(case)
     yield from _routing(case)
@@ -48,6 +53,18 @@ def _without_experts(case: Case) -> Iterator[Finding]:
     if case.values["moe_ffn_hidden_size"] is not None:
         keys = ("num_experts", "moe_ffn_hidden_size")
         yield case.error("experts", "moe_ffn_hidden_size without experts", keys, "remove it, or set num_experts")
+
+
+def _layers(case: Case) -> Iterator[Finding]:
+    """Which layers have experts. Of a wrong text, value or length Megatron fails in each rank."""
+    name = "moe_layer_freq"
+    frequency = case.values[name]
+    try:
+        if isinstance(frequency, str) and not _PATTERN.fullmatch(frequency):
+            raise ValueError("Megatron reads digits, commas, brackets, + and * alone, and no spaces")
+        layers_with_experts(frequency, case.shape.layers)
+    except ValueError as error:
+        yield case.error("experts", f"{name}: {error}", (name, "num_layers"), REMEDY)
 
 
 def _division(case: Case) -> Iterator[Finding]:

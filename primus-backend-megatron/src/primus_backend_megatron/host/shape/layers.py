@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from primus_backend_megatron.host.legality.case import Case
-from primus_core.experiment import Value
+from primus_core.parameters.layerpattern import layers_with_experts
 
 EMBEDDING, LAYER, EXPERTS, PREDICTION, HEAD = "embedding", "layer", "expert_layer", "prediction", "head"
 
-_REPEATED = re.compile(r"(\[[\d,\s]*\])\s*(?:\*\s*(\d+))?")
 _GROUPS = (re.compile(r"\(([^)]+)\)\*(\d+)"), re.compile(r"(.)\*(\d+)"))
 _LETTERS = {"E": EMBEDDING, "t": LAYER, "m": PREDICTION, "L": HEAD}
 _WORDS = {"embedding": EMBEDDING, "decoder": LAYER, "mtp": PREDICTION, "loss": HEAD}
@@ -22,22 +21,7 @@ def kinds_of(case: Case) -> tuple[str, ...]:
     layers = case.shape.layers
     if not case.shape.experts:
         return (LAYER,) * layers
-    pattern = _pattern(case.values["moe_layer_freq"], layers)
-    return tuple(EXPERTS if index < len(pattern) and pattern[index] else LAYER for index in range(layers))
-
-
-def _pattern(frequency: Value, layers: int) -> list[int]:
-    """Every so manieth layer, or a 0 or 1 for each, also as text such as ``([0]*3+[1]*58)``."""
-    if isinstance(frequency, str) and not frequency.strip().isdecimal():
-        return [
-            int(number)
-            for part, times in _REPEATED.findall(frequency)
-            for number in re.findall(r"\d+", part) * int(times or 1)
-        ]
-    if isinstance(frequency, list):
-        return [int(one) if isinstance(one, (int, str)) else 0 for one in frequency]
-    every = int(frequency) if isinstance(frequency, (int, str)) else 1
-    return [int(index % every == 0) for index in range(layers)]
+    return tuple(EXPERTS if one else LAYER for one in layers_with_experts(case.values["moe_layer_freq"], layers))
 
 
 def chunks_of(case: Case) -> tuple[tuple[tuple[str, ...], ...], ...]:

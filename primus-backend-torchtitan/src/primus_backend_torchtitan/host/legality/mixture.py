@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from primus_backend_torchtitan.architecture import balancing_losses, layers_with_experts, number, size
 from primus_backend_torchtitan.host.case import CONTEXT, EXPERT, TENSOR, Case
 from primus_core.outcome import Finding
+from primus_core.parameters.layerpattern import REMEDY
 
 _LOSSES = ("aux_loss", "seq_aux_loss")
 _TYPE, _WEIGHT = "model.moe_router_load_balancing_type", "model.moe_aux_loss_coeff"
@@ -42,11 +43,9 @@ def check_mixture(case: Case) -> Iterator[Finding]:
 def _check_layers(case: Case) -> Iterator[Finding]:
     try:
         layers_with_experts(case.model)
-    except (ValueError, SyntaxError) as error:
-        why = "it cannot be read" if isinstance(error, SyntaxError) else str(error)
+    except ValueError as error:
         native = "model.moe_layer_freq"
-        remedy = "write every which layer has experts, or a 0 or 1 for each: ([0]*3+[1]*58)"
-        yield case.error("layers", f"{case.name(native)}: {why}", (native, "model.num_layers"), remedy)
+        yield case.error("layers", f"{case.name(native)}: {error}", (native, "model.num_layers"), REMEDY)
 
 
 def _check_groups(case: Case) -> Iterator[Finding]:
