@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from primus_core.errors import ConfigError
 from primus_core.experiment import Value
+from primus_core.parameters.layerpattern import REMEDY, layers_with_experts
 from primus_preflight.benchmarks.products import Dimensions
 
 _OTHER_LAYERS = ("is_hybrid_model", "hybrid_layer_pattern", "lfm_layer_types", "linear_attention_freq")
-_DENSE = re.compile(r"\[0\]|\b0\b")
 
 
 def dimensions_of(name: str, given: Mapping[str, Value]) -> Dimensions:
@@ -32,7 +31,7 @@ def dimensions_of(name: str, given: Mapping[str, Value]) -> Dimensions:
     ffn_hidden = _number(name, given, "ffn_hidden_size", 4 * hidden)
     return Dimensions(
         hidden=hidden,
-        ffn_hidden=ffn_hidden if not experts or _has_dense_layers(given.get("moe_layer_freq")) else 0,
+        ffn_hidden=ffn_hidden if not experts or _has_dense_layers(name, given) else 0,
         heads=heads,
         kv_heads=_number(name, given, "num_query_groups", heads) if given.get("group_query_attention") else heads,
         head_dim=_number(name, given, "qk_head_dim" if latent else "kv_channels", hidden // heads),
@@ -50,12 +49,12 @@ def dimensions_of(name: str, given: Mapping[str, Value]) -> Dimensions:
     )
 
 
-def _has_dense_layers(frequency: Value) -> bool:
-    """Whether some layers have no experts: every n-th has some, or a pattern of ones and zeros such as
-    ``([0]*3+[1]*58)`` says which."""
-    if isinstance(frequency, list):
-        return 0 in frequency
-    return frequency > 1 if isinstance(frequency, int) else bool(_DENSE.search(str(frequency or "")))
+def _has_dense_layers(name: str, given: Mapping[str, Value]) -> bool:
+    """Whether some layers of a mixture of experts have none."""
+    try:
+        return not all(layers_with_experts(given.get("moe_layer_freq"), _number(name, given, "num_layers")))
+    except ValueError as error:
+        raise ConfigError(f"moe_layer_freq of the preset {name}: {error}", remedy=REMEDY) from None
 
 
 def _number(name: str, given: Mapping[str, Value], key: str, default: int | None = None) -> int:
