@@ -9,6 +9,7 @@ import pytest
 
 from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.operators_experts import experts_operators
+from primus_backend_torchtitan.host.shape.operators_work import Work
 from primus_core.plan import RunPlan
 from primus_core.projection.tape import Pass, Setting, backward, forward
 from primus_core.shape import DTYPE_BYTES, Block
@@ -27,7 +28,7 @@ def projected(plan: RunPlan) -> tuple[Pass, Pass]:
     assert plan.experiment
     case = Case.of(plan, plan.translation, plan.experiment.modules["pre_trainer"])
     layer = shape_of(plan).blocks["expert_layer"]
-    block = Block(parameters=layer.parameters, operators=experts_operators(case, "input", "output"))
+    block = Block(parameters=layer.parameters, operators=experts_operators(Work.of(case), "input", "output"))
     stream = case.shape.sequence * case.shape.hidden * case.size("training.local_batch_size") * DTYPE_BYTES["bf16"]
     weights = tuple((weight.name, prod(weight.shape) * DTYPE_BYTES["bf16"]) for weight in layer.parameters)
     setting = Setting(source=stream, gradient=stream, weights=weights, holds_weights=True, whole=False)
@@ -55,4 +56,4 @@ def test_its_operations_are_those_of_its_weights(model: str) -> None:
     case = Case.of(plan, plan.translation, plan.experiment.modules["pre_trainer"])
     told = shape_of(plan).blocks["expert_layer"].operators
     wanted = sum(each.flops for each in told if each.component == "experts")
-    assert sum(each.flops for each in experts_operators(case, "input", "output")) == wanted
+    assert sum(each.flops for each in experts_operators(Work.of(case), "input", "output")) == wanted

@@ -28,7 +28,7 @@ def _mixture(work: Work) -> list[Operator]:
     return [
         *norm(work, "ffn_norm", "middle", "normed2"),
         *gathers,
-        *experts_operators(work.case, source, made),
+        *experts_operators(work, source, made),
         *sums,
         add(work, "moe.add_residual", "moe", "middle", "output", "experts"),
     ]
