@@ -4,71 +4,136 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from primus_core.projection.advice import Effect, Now, advise, changes
+from primus_core.projection.advice import Advice, Effect, Need, advise
+from primus_core.projection.bounds import Least, Sizes
+from primus_core.projection.changing import Now, changes
 from primus_core.shape import Saving
 
 SAVINGS = (
     Saving(settings={"without_effect": "true"}, cost="nothing"),
     Saving(settings={"repeat": "refused"}, cost="a part runs twice", repeats="part"),
     Saving(settings={"repeat": "all"}, cost="all runs twice", repeats="all"),
+    Saving(settings={}, cost="stages wait", stages=2),
+    Saving(settings={"uneven": "1"}, cost="stages wait", stages=4),
 )
-NOW = Now(ranks=8, micro_batch_size=4, experts=8, savings=SAVINGS)
+SIZES = Sizes(micro_batch_size=4, global_batch_size=32)
+NOW = Now(ranks=8, sizes=SIZES, experts=8, savings=SAVINGS, least=Least(dense=64))
 
 
-def toy(settings: Mapping[str, str], ranks: int) -> int | None:
+class Toy:
     """Weights of 64 divided by tensors and stages, 10 a sequence, which recomputing halves; context is refused."""
-    if "context_parallel_size" in settings or settings.get("repeat") == "refused":
-        return None
-    divided = int(settings.get("tensor_model_parallel_size", 1)) * int(settings.get("pipeline_model_parallel_size", 1))
-    if divided > ranks:
-        return None
-    batch = 10 * int(settings.get("micro_batch_size", 4))
-    return 64 // divided + (batch // 2 if settings.get("repeat") == "all" else batch)
+
+    def __init__(self) -> None:
+        self.planned: list[tuple[dict[str, str], int]] = []
+
+    def needs(self, settings: Mapping[str, str], ranks: int) -> Need | None:
+        self.planned.append((dict(settings), ranks))
+        if "context_parallel_size" in settings or settings.get("repeat") == "refused":
+            return None
+        stages = int(settings.get("pipeline_model_parallel_size", 1))
+        if stages == 4 and "uneven" not in settings:
+            return None
+        divided = int(settings.get("tensor_model_parallel_size", 1)) * stages
+        batch, micro = int(settings.get("global_batch_size", 32)), int(settings.get("micro_batch_size", 4))
+        if batch % (micro * (ranks // divided)):
+            return None
+        activations = 10 * micro // (2 if settings.get("repeat") == "all" else 1)
+        weights = 64 // divided
+        return Need(bytes=weights + activations, activations=activations, largest="weights", largest_bytes=weights)
 
 
-def advised(capacity: int) -> tuple[Effect, ...]:
-    return advise(NOW, 104, capacity, toy)
+def advised(capacity: int, toy: Toy | None = None, now: Now = NOW) -> Advice:
+    return advise(now, Need(bytes=104, activations=40), capacity, (toy or Toy()).needs)
+
+
+def fitting(capacity: int) -> list[Effect]:
+    return [one for one in advised(capacity).effects if one.fits]
 
 
 def test_the_mildest_degree_that_is_enough_is_advised() -> None:
     """Where half the micro batch or two tensor ranks are enough, nothing more is advised."""
-    fits = {tuple(one.settings.items()) for one in advised(90) if one.fits}
+    fits = {tuple(one.settings.items()) for one in fitting(90)}
     assert (("micro_batch_size", "2"),) in fits
     assert (("tensor_model_parallel_size", "2"),) in fits
 
 
 def test_an_effect_is_what_the_run_would_need() -> None:
     """Each change tells the memory after it, and what it saves, as planning anew gives it."""
-    for one in advised(50):
-        assert one.needed == toy(one.settings, one.ranks)
-        assert one.saved == 104 - one.needed > 0
-        assert one.fits == (one.needed <= 50)
+    for capacity in (90, 50, 30, 12, 6):
+        for one in advised(capacity).effects:
+            need = Toy().needs(one.settings, one.ranks)
+            assert need is not None
+            assert one.needed == need.bytes
+            assert one.saved == 104 - one.needed > 0
+            assert one.fits == (one.needed <= capacity)
 
 
 def test_changes_that_are_refused_or_save_nothing_are_left_out() -> None:
-    """Neither a parallelism that the back end refuses nor a switch without effect is advised."""
-    names = {name for one in advised(20) for name in one.settings}
+    """Neither a parallelism that the back end refuses nor a switch without effect is advised alone."""
+    names = {name for one in advised(70).effects if len(one.settings) == 1 for name in one.settings}
+    assert names
     assert not names & {"context_parallel_size", "without_effect", "expert_model_parallel_size"}
 
 
 def test_what_no_change_reaches_alone_several_reach_together() -> None:
-    """Changes are put together, the cheapest first, until they are enough."""
-    *_, last = advised(20)
-    assert last.fits
+    """Changes are put together until they are enough, on the same ranks where these can."""
+    last = fitting(25)[-1]
     assert len(last.settings) > 1
-    assert last.settings["micro_batch_size"] == "1"
+    assert last.ranks == NOW.ranks
+
+
+def test_stages_are_cut_in_the_words_of_the_back_end() -> None:
+    """More stages come with what the back end needs beside their number."""
+    degrees = next(one.degrees for one in changes(NOW) if "pipeline_model_parallel_size" in one.degrees[0].settings)
+    sizes = [{"pipeline_model_parallel_size": "2"}, {"pipeline_model_parallel_size": "4", "uneven": "1"}]
+    assert [one.settings for one in degrees] == sizes
 
 
 def test_more_ranks_are_advised_where_the_same_number_never_fits() -> None:
-    """A model that no layout of its ranks holds is given four or sixteen times as many."""
-    *_, last = advised(6)
+    """A model that no layout of its ranks can hold gets as many as can, and nothing is planned on fewer."""
+    toy, now = Toy(), Now(ranks=2, sizes=SIZES, savings=SAVINGS, least=Least(dense=64))
+    advice = advised(20, toy, now)
+    last = advice.effects[-1]
     assert last.fits
-    assert last.ranks > NOW.ranks
+    assert (advice.floor, advice.fewest) == (32, 4)
+    assert min(ranks for _, ranks in toy.planned) == 4
+
+
+def test_the_batch_grows_with_the_ranks() -> None:
+    """Where more replicas than the batch has sequences are needed, it is raised, and that is told."""
+    sizes = Sizes(micro_batch_size=1, global_batch_size=2)
+    shared = Now(ranks=2, sizes=sizes, least=Least(shared=64))
+
+    def needs(settings: Mapping[str, str], ranks: int) -> Need | None:
+        return Need(bytes=64 // ranks) if int(settings.get("global_batch_size", 2)) % ranks == 0 else None
+
+    advice = advise(shared, Need(bytes=32), 8, needs)
+    assert advice.effects[-1].settings["global_batch_size"] == "8"
+    assert "a larger batch" in advice.effects[-1].cost
+
+
+def test_where_nothing_helps_the_best_is_told() -> None:
+    """What needs least is told with its largest part, after few plans."""
+    toy = Toy()
+    advice = advised(4, toy, Now(ranks=8, sizes=SIZES, savings=SAVINGS[:3], least=Least(dense=8)))
+    assert not any(one.fits for one in advice.effects)
+    assert advice.effects[-1].needed == min(one.needed for one in advice.effects)
+    assert advice.largest == "weights"
+    assert advice.plans == len(toy.planned) <= 20
+
+
+def test_few_plans_are_made() -> None:
+    """Whatever the device, the search ends after few plans, and makes none twice."""
+    for capacity in range(1, 100):
+        toy = Toy()
+        advised(capacity, toy)
+        told = [(tuple(sorted(settings.items())), ranks) for settings, ranks in toy.planned]
+        assert len(told) == len(set(told)) <= 24
 
 
 def test_the_cheapest_is_tried_first() -> None:
     """What costs no arithmetic comes before what repeats a part, and before what divides the model."""
-    names = [next(iter(change.degrees[0].items())) for change in changes(NOW)]
+    names = [next(iter(change.degrees[0].settings.items())) for change in changes(NOW)]
     order = [("without_effect", "true"), ("repeat", "refused"), ("tensor_model_parallel_size", "2"), ("repeat", "all")]
     assert [name for name in names if name in order] == order
     assert names[-1] == order[-1]

@@ -80,7 +80,8 @@ def read(params: Mapping[str, Leaf], version: str, core_names: Collection[str]) 
 
 def _read_native(params: Mapping[str, Leaf], schema: Schema, core_names: Collection[str], reading: _Reading) -> None:
     # `optimizer` is a portable name and a group of TorchTitan's, whose members are not its entries.
-    others = [name for name in RULES if not any(native.startswith(f"{name}.") for native in schema.parameters)]
+    groups = {native.partition(".")[0] for native in schema.parameters if "." in native}
+    others = [name for name in RULES if name not in groups]
     values, errors = check(params, schema, also=(*core_names, *others, *foreign_keys()))
     reading.errors += errors
     for path, value in values.items():

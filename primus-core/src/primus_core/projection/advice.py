@@ -1,43 +1,45 @@
-"""The cheapest changes of an experiment that make it fit."""
+"""The cheapest changes of an experiment that make it fit.
+
+Planning an experiment anew takes a hundredth of a second, so only few changes are: none that cannot fit by the size of
+the model alone (`primus_core.projection.bounds`), nor by what a plan before has told of its activations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
+from attrs import evolve, field
+
+from primus_core.projection.bounds import Sizes
+from primus_core.projection.changing import Change, Now, Setting, changes, costs_of, divisions, with_batch
 from primus_core.records import frozen
-from primus_core.shape import Saving
 
 _ENOUGH = 3
 """Changes that each make it fit, after which no other is tried."""
-_MOST_RANKS = 1 << 15
-Setting = Mapping[str, str]
-"""Parameters by name, as a command line says them."""
-Needs = Callable[[Setting, int], int | None]
-"""Bytes on the heaviest rank under these settings on so many ranks, margin included; None: such a run is refused."""
+_MOST_PLANS = 16
+MOST_RANKS = 1 << 15
+_STRONGEST = 3
+_REPEATS = (("nothing",), ("nothing",), ("nothing", "part"), ("nothing", "all"))
+"""By strength, the back end's savings that are taken; from the second on micro batches of one sequence, too."""
+_CLOSER = 0.9
+"""How much less than a division that was not enough another has to promise."""
 
 
 @frozen(kw_only=True)
-class Now:
-    """What the experiment says of the sizes that can be changed."""
+class Need:
+    """Bytes on the heaviest rank."""
 
-    ranks: int
-    tensor: int = 1
-    pipeline: int = 1
-    context: int = 1
-    expert: int = 1
-    experts: int = 0
-    micro_batch_size: int = 1
-    savings: tuple[Saving, ...] = ()
-    """What the back end can do with less memory."""
+    bytes: int
+    """Margin included."""
+    activations: int = 0
+    """Of these, what comes and goes in a step."""
+    largest: str = ""
+    """The component or kind that needs most."""
+    largest_bytes: int = 0
 
 
-@frozen(kw_only=True)
-class Change:
-    """One thing to do, by degrees, the mildest first."""
-
-    degrees: tuple[Setting, ...]
-    cost: str
-    """What it costs beside memory, in a few words."""
+Needs = Callable[[Setting, int], Need | None]
+"""What is needed under these settings on so many ranks; None: such a run is refused."""
 
 
 @frozen(kw_only=True)
@@ -55,133 +57,171 @@ class Effect:
     fits: bool
 
 
-def changes(now: Now) -> tuple[Change, ...]:
-    """All that is tried, the cheapest first: by arithmetic that is repeated, then by what is sent between ranks."""
-    return tuple(change for change in _changes(now) if change.degrees)
+@frozen(kw_only=True)
+class Advice:
+    """What was found, and what was tried."""
+
+    effects: tuple[Effect, ...] = ()
+    one_is_enough: bool = False
+    """On the same ranks."""
+    floor: int = 0
+    """Bytes of weights, gradients and the optimizer's state on each rank at least, however these ranks divide them."""
+    fewest: int = 0
+    """Ranks that can hold these, in doublings of now."""
+    plans: int = 0
+    """Experiments that were planned anew."""
+    ranks: int = 0
+    """The most on which one was."""
+    largest: str = ""
+    """What needs most in the plan that needs least."""
+    largest_bytes: int = 0
 
 
-def _changes(now: Now) -> Iterator[Change]:
-    yield from _told(now, "nothing")
-    sizes = (now.micro_batch_size >> power for power in range(1, now.micro_batch_size.bit_length()))
-    smaller = tuple({"micro_batch_size": str(size)} for size in sizes)
-    yield Change(degrees=smaller, cost="smaller products of matrices")
-    yield from _told(now, "part")
-    yield _divided("expert_model_parallel_size", now.expert, "tokens travel to their experts", now.experts)
-    yield _divided("tensor_model_parallel_size", now.tensor, "more exchange within each layer", 8)
-    yield _divided("context_parallel_size", now.context, "more exchange within attention", 8)
-    yield _divided("pipeline_model_parallel_size", now.pipeline, "stages wait for each other", 16)
-    yield from _told(now, "all")
-
-
-def _told(now: Now, repeats: str) -> Iterator[Change]:
-    """What the back end can do, of those that repeat so much."""
-    yield from (Change(degrees=(one.settings,), cost=one.cost) for one in now.savings if one.repeats == repeats)
-
-
-def _divided(name: str, now: int, cost: str, most: int) -> Change:
-    sizes = (now << power for power in range(1, max(1, most).bit_length()))
-    return Change(degrees=tuple({name: str(size)} for size in sizes if size <= most), cost=cost)
-
-
-def advise(now: Now, before: int, capacity: int, needs: Needs) -> tuple[Effect, ...]:
-    """Changes that save memory, each alone; where none is enough, the cheapest first together, and on more ranks.
+def advise(now: Now, before: Need, capacity: int, needs: Needs) -> Advice:
+    """Changes that save memory, each alone; where none is enough, several together, on as few ranks as can do.
 
     Args:
-        before: bytes on the heaviest rank now.
+        before: what is needed now.
         capacity: bytes of the device.
         needs: re-plans the experiment.
     """
-    return _Advice(now=now, before=before, capacity=capacity, needs=needs).effects()
+    return _Search(now, before, capacity, needs).advice()
 
 
-@frozen(kw_only=True)
-class _Advice:
+@frozen
+class _Search:
     now: Now
-    before: int
+    before: Need
     capacity: int
     needs: Needs
+    tried: dict[tuple[frozenset[tuple[str, str]], int], tuple[Effect, Need] | None] = field(factory=dict)
+    """What was planned anew, in order; None: refused."""
 
-    def effects(self) -> tuple[Effect, ...]:
-        alone = list(self._alone())
-        if any(effect.fits for effect in alone) or not alone:
-            return tuple(alone)
-        together = self._together(alone)
-        if together is not None and together.fits:
-            return (*alone, together)
-        best = together or max(alone, key=lambda effect: effect.saved)
-        return (*alone, *([together] if together else []), *self._on_more_ranks(best.settings, best.cost))
+    def advice(self) -> Advice:
+        fewest = self._fewest()
+        effects = list(self._alone()) if fewest == self.now.ranks else []
+        enough = any(effect.fits for effect in effects)
+        effects += [] if enough else self._together(fewest)
+        found = [one for one in self.tried.values() if one is not None]
+        best, need = min(found, key=lambda one: one[1].bytes, default=(None, None))
+        if best and not any(effect.fits for effect in effects):
+            effects = [*(effect for effect in effects if effect is not best), best]
+        return Advice(
+            effects=tuple(effects),
+            one_is_enough=enough,
+            floor=self.now.least.on(self.now.ranks),
+            fewest=fewest,
+            plans=len(self.tried),
+            ranks=max((effect.ranks for effect, _ in found), default=self.now.ranks),
+            largest=need.largest if need else "",
+            largest_bytes=need.largest_bytes if need else 0,
+        )
+
+    def _fewest(self) -> int:
+        ranks = self.now.ranks
+        while self.now.least.on(ranks) > self.capacity and ranks < MOST_RANKS:
+            ranks *= 2
+        return ranks
 
     def _alone(self) -> Iterator[Effect]:
         """Until a few are enough: the others cost more."""
         enough = 0
         for change in changes(self.now):
-            effect = self._least(change)
-            if effect is not None:
+            effect = self._mildest(change)
+            if effect is not None and effect.saved > 0:
                 yield effect
                 enough += effect.fits
             if enough == _ENOUGH:
                 return
 
-    def _least(self, change: Change) -> Effect | None:
-        """The mildest degree that is enough; else the strongest that is not refused."""
-        strongest = next(filter(None, (self._effect(one, change.cost) for one in reversed(change.degrees))), None)
-        if strongest is None or strongest.saved <= 0:
-            return None
-        if not strongest.fits:
-            return strongest
-        milder = (self._effect(one, change.cost) for one in change.degrees[:-1])
-        return next((effect for effect in milder if effect and effect.fits), strongest)
+    def _mildest(self, change: Change) -> Effect | None:
+        """The mildest degree that is enough; else the strongest of those that promised to be and are not refused.
 
-    def _together(self, alone: Sequence[Effect]) -> Effect | None:
-        """The changes in their order, until they are enough; what is refused beside the others is left out."""
-        best: Effect | None = None
-        taken: list[Effect] = []
-        for effect in alone:
-            kept = [one for one in taken if not one.settings.keys() & effect.settings.keys()]
-            both = self._effect(_merged([*kept, effect]), _costs([*kept, effect]))
-            if both is not None and (best is None or both.needed < best.needed):
-                best, taken = both, [*kept, effect]
-            if best is not None and best.fits:
+        The next degree is twice as strong: of what the last one needs beyond its promise it saves half at most.
+        """
+        last, missed = None, 0
+        for degree in change.degrees:
+            least = self._least(degree.sizes, self.now.ranks) if degree.sizes else 0
+            if least + missed // 2 > self.capacity:
+                continue
+            effect = self._effect(degree.settings, self.now.ranks, change.cost)
+            last, missed = (effect, effect.needed - least) if effect else (last, missed)
+            if effect and effect.fits:
                 break
-        return best if len(taken) > 1 else None
+        return last
 
-    def _on_more_ranks(self, settings: Setting, cost: str) -> Iterator[Effect]:
-        """Four times the ranks, sixteen times and so on, with experts, stages or both divided further."""
-        factor = 4
-        while self.now.ranks * factor <= _MOST_RANKS:
-            for wider in self._wider(factor):
-                ranks = self.now.ranks * factor
-                effect = self._effect({**settings, **wider}, "; ".join(filter(None, [cost, "more ranks"])), ranks)
-                if effect is not None and effect.fits:
-                    yield effect
-                    return
-            factor *= 4
+    def _least(self, sizes: Sizes, ranks: int, seen: Need | None = None, of: Sizes | None = None) -> int:
+        """Bytes at least, as if each rank more divided all activations that were seen with other sizes."""
+        seen, of = seen or self.before, of or self.now.sizes
+        divided = max(1, sizes.replica * of.micro_batch_size // (of.replica * sizes.micro_batch_size))
+        return self.now.least.on(ranks, sizes) + seen.activations // divided
 
-    def _wider(self, factor: int) -> Iterator[Setting]:
-        stages = {"pipeline_model_parallel_size": str(min(16, self.now.pipeline * factor))}
-        experts = {"expert_model_parallel_size": str(min(self.now.experts, self.now.expert * factor))}
-        yield from (experts, {**experts, **stages}) if self.now.experts else ()
-        yield stages
-        yield {}
+    def _together(self, ranks: int) -> list[Effect]:
+        """On these ranks, or twice as many, and so on: the cheapest division that is enough with all that saves."""
+        failed: tuple[Need, Sizes] | None = None
+        while ranks <= MOST_RANKS:
+            for sizes in divisions(self.now, ranks):
+                if not self._promises(sizes, ranks, failed):
+                    continue
+                effect, need = self._with(sizes, ranks, _STRONGEST)
+                if effect and effect.fits:
+                    return list(self._choices(sizes, ranks))
+                failed = (need, sizes) if need else failed
+                if len(self.tried) >= _MOST_PLANS:
+                    return []
+            ranks *= 2
+        return []
 
-    def _effect(self, settings: Setting, cost: str, ranks: int | None = None) -> Effect | None:
-        ranks = ranks or self.now.ranks
-        needed = self.needs(settings, ranks)
-        if needed is None:
-            return None
+    def _promises(self, sizes: Sizes, ranks: int, failed: tuple[Need, Sizes] | None) -> bool:
+        if failed is None:
+            return self.now.least.on(ranks, sizes) <= self.capacity
+        need, before = failed
+        least = self._least(sizes, ranks, need, evolve(before, micro_batch_size=1))
+        return least <= min(self.capacity, _CLOSER * need.bytes)
+
+    def _choices(self, sizes: Sizes, ranks: int) -> Iterator[Effect]:
+        """As little of what costs arithmetic as is enough; where that is much, the same on more ranks without."""
+        for strength in range(_STRONGEST + 1):
+            effect, _ = self._with(sizes, ranks, strength)
+            if effect and effect.fits:
+                yield effect
+                break
+        if strength > 1:
+            more, _ = self._with(sizes, 2 * ranks, 1)
+            yield from [more] if more and more.fits else []
+
+    def _with(self, sizes: Sizes, ranks: int, strength: int) -> tuple[Effect | None, Need | None]:
+        """Divided so, and with the back end's savings and a smaller micro batch as far as a strength goes."""
+        micro = 1 if strength else sizes.micro_batch_size
+        sizes = with_batch(evolve(sizes, micro_batch_size=micro), ranks)
+        savings = [one for repeats in _REPEATS[strength] for one in self.now.told(repeats)]
+        settings = self.now.settings(sizes)
+        costs = [*costs_of(self.now, sizes), *(one.cost for one in savings)]
+        costs += ["more ranks"] if ranks > self.now.ranks else []
+        for one in savings:
+            settings |= one.settings
+        effect = self._effect(settings, ranks, "; ".join(dict.fromkeys(costs)))
+        found = self.tried[_key(settings, ranks)]
+        return effect, found[1] if found else None
+
+    def _effect(self, settings: Setting, ranks: int, cost: str) -> Effect | None:
+        key = _key(settings, ranks)
+        if key not in self.tried:
+            need = self.needs(settings, ranks)
+            self.tried[key] = (self._told(settings, ranks, cost, need), need) if need else None
+        found = self.tried[key]
+        return found[0] if found else None
+
+    def _told(self, settings: Setting, ranks: int, cost: str, need: Need) -> Effect:
         return Effect(
             settings=settings,
             ranks=ranks,
             cost=cost,
-            needed=needed,
-            saved=self.before - needed,
-            fits=needed <= self.capacity,
+            needed=need.bytes,
+            saved=self.before.bytes - need.bytes,
+            fits=need.bytes <= self.capacity,
         )
 
 
-def _merged(effects: Sequence[Effect]) -> dict[str, str]:
-    return {name: value for effect in effects for name, value in effect.settings.items()}
-
-
-def _costs(effects: Sequence[Effect]) -> str:
-    return "; ".join(dict.fromkeys(effect.cost for effect in effects))
+def _key(settings: Setting, ranks: int) -> tuple[frozenset[tuple[str, str]], int]:
+    return frozenset(settings.items()), ranks

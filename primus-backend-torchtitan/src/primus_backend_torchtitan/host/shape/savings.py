@@ -1,14 +1,15 @@
-"""What of TorchTitan saves memory without dividing the model further."""
+"""What of TorchTitan saves memory, and into how many more pipeline stages it cuts layers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from primus_backend_torchtitan.host.case import TENSOR, Case
+from primus_backend_torchtitan.host.case import PIPELINE, TENSOR, Case
 from primus_core.shape import Saving
 
 _DIVIDES, _RESHARD = "parallelism.enable_sequence_parallel", "parallelism.fsdp_reshard_after_forward"
-_RECOMPUTE = "activation_checkpoint.kind"
+_RECOMPUTE, _LISTED = "activation_checkpoint.kind", "parallelism.module_fqns_per_model_part"
+_MOST_STAGES = 16
 
 
 def savings_of(case: Case) -> tuple[Saving, ...]:
@@ -17,8 +18,9 @@ def savings_of(case: Case) -> tuple[Saving, ...]:
 
 
 def _savings(case: Case) -> Iterator[Saving]:
-    if case.size(TENSOR) > 1 and not case.values[_DIVIDES]:
-        yield Saving(settings={_DIVIDES: "true"}, cost="no more work: ranks divide norms and residuals")
+    if not case.values[_DIVIDES]:
+        cost, alone = "no more work: ranks divide norms and residuals", case.size(TENSOR) == 1
+        yield Saving(settings={_DIVIDES: "true"}, cost=cost, tensor=alone)
     if case.values[_RESHARD] != "always":
         yield Saving(settings={_RESHARD: "always"}, cost="weights are gathered again for the backward pass")
     if case.values[_RECOMPUTE] == "none":
@@ -27,3 +29,12 @@ def _savings(case: Case) -> Iterator[Saving]:
     if case.values[_RECOMPUTE] != "full":
         cost = "every layer runs forward twice: a third more arithmetic"
         yield Saving(settings={_RECOMPUTE: "full"}, cost=cost, repeats="all")
+    yield from _more_stages(case)
+
+
+def _more_stages(case: Case) -> Iterator[Saving]:
+    """Twice as many, four times and so on, as long as each has a layer; none where the experiment lists the modules."""
+    stages = 2 * case.size(PIPELINE)
+    while stages <= min(_MOST_STAGES, case.shape.layers) and not case.values[_LISTED]:
+        yield Saving(settings={}, cost="stages wait for each other", stages=stages)
+        stages *= 2

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from attrs import field
 
+from primus_core.cli.projection.advising import Planned, advice_for, sought
 from primus_core.cli.projection.judging import Asked, planned
 from primus_core.errors import ConfigError
 from primus_core.hardware import AcceleratorModel, accelerator_models
 from primus_core.parameters import nearest
 from primus_core.plan import RunPlan
-from primus_core.projection.advice import Effect, Now, advise
+from primus_core.projection.advice import Advice, Effect
 from primus_core.projection.fit import GIB, Fit, Margin, fit, margin_of
 from primus_core.projection.flops import flops_of
 from primus_core.projection.project import Projection, Stage, project
@@ -84,6 +85,8 @@ class Answer:
     has_activations: bool
     changes: tuple[Effect, ...] = field(default=())
     """The cheapest that save memory, where it does not fit."""
+    sought: str = ""
+    """What was tried, where no change alone is enough, and why, in words."""
     assumptions: tuple[str, ...] = field(default=())
 
 
@@ -102,8 +105,8 @@ def answer(asked: Asked) -> Answer:
     on_device = device is not None or plan.target.accelerator != "cpu"
     margin = margin_of(projection.heaviest, plan.target.world_size, learned) if on_device else ()
     found = _fit(projection, margin, device)
-    changes = _changes(asked, plan, shape, found, learned) if found.fits is False else ()
-    return _answer(plan, shape, projection, found, changes)
+    advice = advice_for(asked, Planned(plan, shape, projection), found, learned) if found.fits is False else None
+    return _answer(plan, shape, projection, found, advice)
 
 
 def find_device(name: str) -> AcceleratorModel:
@@ -134,36 +137,7 @@ def _fit(projection: Projection, margin: tuple[Margin, ...], device: Accelerator
     return fit(projection, margin, device.model, round(device.memory_gib * GIB))
 
 
-def _changes(asked: Asked, plan: RunPlan, shape: ModelShape, found: Fit, learned: Margin | None) -> tuple[Effect, ...]:
-    """With the same margin, but for what depends on activations and ranks."""
-
-    def needs(settings: Mapping[str, str], ranks: int) -> int | None:
-        changed = asked.projected(settings, ranks)
-        return None if changed is None else fit(changed, margin_of(changed.heaviest, ranks, learned)).needed
-
-    return advise(_now(plan, shape), found.needed, found.capacity or 0, needs)
-
-
-def _now(plan: RunPlan, shape: ModelShape) -> Now:
-    ranks = plan.target.world_size
-    if plan.translation is None:
-        return Now(ranks=ranks, savings=shape.savings)
-    layout, model = plan.translation.layout, plan.translation.model
-    return Now(
-        ranks=ranks,
-        tensor=layout.tensor,
-        pipeline=layout.pipeline,
-        context=layout.context,
-        expert=layout.expert,
-        experts=model.experts if model else 0,
-        micro_batch_size=max(1, layout.micro_batch_size),
-        savings=shape.savings,
-    )
-
-
-def _answer(
-    plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit, changes: tuple[Effect, ...]
-) -> Answer:
+def _answer(plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit, advice: Advice | None) -> Answer:
     known = projection.has_activations or found.fits is False
     flops = flops_of(shape)
     return Answer(
@@ -189,8 +163,9 @@ def _answer(
         capacity=found.capacity,
         fits=found.fits if known else None,
         has_activations=projection.has_activations,
-        changes=changes,
-        assumptions=_assumptions(projection, changes),
+        changes=advice.effects if advice else (),
+        sought=sought(advice, plan.target.world_size) if advice else "",
+        assumptions=_assumptions(projection, advice),
     )
 
 
@@ -213,8 +188,8 @@ def _figures(stage: Stage) -> StageFigures:
     )
 
 
-def _assumptions(projection: Projection, changes: tuple[Effect, ...]) -> tuple[str, ...]:
+def _assumptions(projection: Projection, advice: Advice | None) -> tuple[str, ...]:
     lacking = () if projection.has_activations else ("The back end tells no activations: they are not in the figures.",)
-    same = ("Changes are tried on the same number of ranks unless they name another.",) if changes else ()
+    same = ("Changes are tried on the same number of ranks unless they name another.",) if advice else ()
     margin = "What only a device has (margin) is a rule of thumb unless a run told it (--calibrate)."
     return (*lacking, *projection.notes, margin, *same)

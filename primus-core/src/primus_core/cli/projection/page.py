@@ -21,7 +21,9 @@ _MOST_STAGES = 8
 def projection_page(answer: Answer) -> Page:
     """All that is told, from top to bottom."""
     blocks: list[Block] = [Paragraph(_run(answer)), Paragraph(_verdict(answer)), _stages(answer), _chart(answer)]
-    blocks += [table for table in (_activations(answer), _margin(answer), _changes(answer)) if table.rows]
+    blocks += [table for table in (_activations(answer), _margin(answer)) if table.rows]
+    blocks += [Paragraph(answer.sought)] if answer.sought else []
+    blocks += [_changes(answer)] if answer.changes else []
     blocks += [Paragraph(f"Assumed: {text}") for text in answer.assumptions]
     return Page(title=f"memory of {answer.experiment}", blocks=tuple(blocks))
 
