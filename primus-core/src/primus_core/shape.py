@@ -153,8 +153,8 @@ class Block:
     workspace: int = 0
     """Bytes that the library allocates at first use and keeps; of a rank's blocks the largest counts."""
     leaves: int = 0
-    """Bytes of gradients that it makes and that stay until its micro batch has run backward: of a weight that an
-    earlier block of the chunk reads too."""
+    """Bytes that stay once it has run backward, until its micro batch has: of a gradient that it makes, of a weight that
+    an earlier block of the chunk reads too, or of an output that the library still refers to."""
 
 
 @frozen(kw_only=True)

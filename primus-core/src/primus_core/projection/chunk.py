@@ -263,8 +263,7 @@ class _Back:
             self._move(unit)
         elif self.chunk.fully:
             self._settle(position, dict(ran.left))
-        else:
-            self.live = plus(self.live, {WEIGHT_GRADIENTS: unit.block.leaves})
+        self.live = plus(self.live, {INPUT if self.chunk.fully else WEIGHT_GRADIENTS: unit.block.leaves})
 
     def _settle(self, position: int, held: Parts) -> None:
         """The gradients of the block's weights are reduced, or added to those of other micro batches."""

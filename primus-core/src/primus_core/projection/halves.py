@@ -32,10 +32,11 @@ def run_weights(chunk: Chunk, ran: Forward, *, pending: bool = False) -> Backwar
     for unit, source in zip(chunk.units, ran.sources, strict=True):
         order, had = list(_order(unit)), frozenset[int]()
         setting = Setting(source=source, whole=chunk.whole, holds_output=chunk.holds_output)
+        whole = _again(unit.block, unit.name, setting, had)
         for turn, index in enumerate(order):
             operator, beside = unit.block.operators[index], {WEIGHT_GRADIENTS: made + before}
             again = _again(unit.block, unit.name, setting, had)
-            peak.see(again.most, live, times(again.left, turn), beside)
+            peak.see(whole.most, live, times(again.left, turn), beside)
             own = sum(size for name, size in unit.weights if name in operator.weights)
             at = Moment(at=f"{unit.name}: {operator.name}, weights")
             peak.see(at, live, times(again.left, turn + 1), beside, {WEIGHT_GRADIENTS: own})
@@ -54,7 +55,7 @@ def _order(unit: Unit) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def _again(block: Block, name: str, setting: Setting, had: frozenset[int]) -> Pass:
-    """What runs again, without what only operators kept that have had their turn."""
+    """What runs again. Of what only operators keep that have had their turn, nothing stays afterwards."""
     operators = tuple(evolve(op, keeps=()) if index in had else op for index, op in enumerate(block.operators))
     return rerun(evolve(block, operators=operators), name, setting)
 

@@ -33,12 +33,12 @@ _Weights = tuple[Parameter, ...]
 
 def blocks_of(case: Case) -> Mapping[str, Block]:
     """Every kind that some stage may have. Weights that are tied are gathered with the norm's, and stay until the
-    embedding has run backward."""
+    embedding has run backward. A pipeline holds the output of its last stage through the stage's backward pass."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norm, output = norm_of("norm", model, dtype), output_of(case, model, dtype)
     work, forced = Work.of(case), case.values["parallelism.fsdp_reshard_after_forward"] == "always"
     embedded, tied = embedding_of(model, dtype), not model["untie_embeddings_and_output_weights"]
-    last = (norm, *output)
+    last, piped = (norm, *output), case.size(PIPELINE) > 1
     kinds = sorted(set(layers_with_experts(model)))
     return {
         EMBEDDING: Block(
@@ -55,9 +55,10 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
             gathers=() if tied else None,
             reduces=() if tied else None,
             resharded=forced,
+            leaves=work.logits() if piped else 0,
         ),
         NORM: Block(parameters=(norm,), operators=tuple(final_norm(work))),
-        OUTPUT: Block(parameters=output, operators=tuple(logits(work, "input"))),
+        OUTPUT: Block(parameters=output, operators=tuple(logits(work, "input")), leaves=work.logits() if piped else 0),
         LAST_NORM: Block(
             parameters=(norm,),
             operators=tuple(final_norm(work)),
@@ -71,7 +72,8 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
             operators=tuple(pieces(work, case.size("loss.num_chunks"))),
             gathers=(),
             reduces=(output or embedded) if tied else None,
-            reduced_early=_reduced_in_pieces(case) if case.size(PIPELINE) > 1 else 0,
+            leaves=work.whole if piped else 0,
+            reduced_early=_reduced_in_pieces(case) if piped else 0,
             workspace=_reduced_in_pieces(case) if _alternates(case) else 0,
         ),
     }
