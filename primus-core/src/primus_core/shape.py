@@ -148,13 +148,13 @@ class Block:
     resharded: bool = True
     """False: its gathered weights stay between forward and backward though those of others are freed."""
     reduced_early: int = 0
-    """Bytes of the shards of its weights' gradients that are reduced after each micro batch; the most of a rank's blocks
-    counts."""
+    """Bytes of the shards of its weights' gradients that are reduced after each micro batch; of a rank's blocks the
+    largest counts."""
     workspace: int = 0
     """Bytes that the library allocates at first use and keeps; of a rank's blocks the largest counts."""
     leaves: int = 0
-    """Bytes that stay once it has run backward, until its micro batch has: of a gradient that it makes, of a weight that
-    an earlier block of the chunk reads too, or of an output that the library still refers to."""
+    """Bytes that stay once it has run backward, until its micro batch has: of a gradient that it makes, of a weight
+    that an earlier block of the chunk reads too, or of an output that the library still refers to."""
 
 
 @frozen(kw_only=True)

@@ -1,9 +1,9 @@
 """The gradients of weights alone, once those of activations are there.
 
 `torch.distributed.pipelining` (torch 2.13, ``stage_backward_weight``) asks for them operation by operation, in the
-order of the weights. What the operations so far alone kept is freed, all else at the end. Each is a backward pass of its
-own, so that what is recomputed runs again for each (`torch.utils.checkpoint`), and stays until the operations that keep
-it have had their turn.
+order of the weights. What the operations so far alone kept is freed, all else at the end. Each is a backward pass of
+its own, so that what is recomputed runs again for each (`torch.utils.checkpoint`), and stays until the operations that
+keep it have had their turn.
 """
 
 from __future__ import annotations
