@@ -7,7 +7,8 @@ from attrs import evolve
 
 from primus_core.projection.iteration import peak
 from primus_core.projection.order import steps
-from primus_core.projection.tape import Setting, backward, forward
+from primus_core.projection.setting import Setting
+from primus_core.projection.tape import backward, forward
 from primus_core.shape import (
     Activation,
     Block,

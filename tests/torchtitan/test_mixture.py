@@ -11,7 +11,8 @@ from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.operators_experts import experts_operators
 from primus_backend_torchtitan.host.shape.operators_work import Work
 from primus_core.plan import RunPlan
-from primus_core.projection.tape import Pass, Setting, backward, forward
+from primus_core.projection.setting import Pass, Setting
+from primus_core.projection.tape import backward, forward
 from primus_core.shape import DTYPE_BYTES, Block
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.comparing import Case as Asked

@@ -16,7 +16,8 @@ from attrs import evolve
 from primus_core.projection.chunk import Backward, Chunk, Forward, Most, run_backward
 from primus_core.projection.keeping import gone, released
 from primus_core.projection.memory import GRADIENTS, WEIGHT_GRADIENTS, Moment, minus, plus, times
-from primus_core.projection.tape import Pass, Setting, rerun
+from primus_core.projection.setting import Pass, Setting
+from primus_core.projection.tape import rerun
 from primus_core.projection.units import Unit
 from primus_core.shape import Block, Operator
 
