@@ -60,6 +60,11 @@ def chosen(
             yield name, params, True
 
 
+def unbuilt(model: str, reason: str) -> dict[str, Any]:
+    """The row of a model that the library cannot build."""
+    return {"model": model, "layout": "", "projected": None, "measured": None, "note": reason}
+
+
 def row_of(model: str, case: Case, found: Sequence[Figures], expected: Expected) -> dict[str, Any]:
     """One comparison for `make accuracy`; bytes are those of all ranks that were looked at."""
     figures = [name for name, value in found[0].items() if isinstance(value, int)]

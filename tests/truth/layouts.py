@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import shorten
 
 from attrs import frozen
 
+from primus_core.errors import PrimusError
 from primus_core.experiment import Value
+from primus_core.outcome import Finding, Where
 from primus_core.plan import RunPlan
 from primus_core.shape import ModelShape
 
 _MOST = 8
-"""Layouts of a large model."""
+"""Layouts of a large model, about."""
 _LARGE = 2048
 """Ranks of a layout that is compared wherever it is legal."""
+_ORIGIN = re.compile(r" \(\S+:\d+\)")
 
 
 @frozen
@@ -40,8 +45,21 @@ Legal = Sequence[tuple[Layout, RunPlan]]
 
 def spread(legal: Legal) -> Legal:
     """Some that differ, and the largest."""
-    step = max(1, len(legal) // _MOST)
+    step = max(1, round(len(legal) / _MOST))
     return [*legal[::step], *(one for one in legal if one[0].ranks >= _LARGE and one not in legal[::step])]
+
+
+def refusal(plan: Callable[[], RunPlan], check: Callable[[RunPlan, Where], Sequence[Finding]]) -> str:
+    """Why a back end builds no model of a plan: what it says of it, without places in files.
+
+    Args:
+        check: the back end's `preflight_check`.
+    """
+    try:
+        told = [one.evidence or one.summary for one in check(plan(), Where.SUBMIT)]
+    except PrimusError as error:
+        told = [one.what for one in error.problems]
+    return shorten(_ORIGIN.sub("", "; ".join(told)), 240)
 
 
 def stages_of(shape: ModelShape) -> list[int]:

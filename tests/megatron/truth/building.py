@@ -17,6 +17,7 @@ from torch import distributed
 from primus_backend_megatron.host.schema import OWN
 from primus_backend_megatron.rank import arguments, train
 from tests.megatron.truth import figures
+from tests.truth.collecting import uncollected
 
 META = torch.device("meta")
 
@@ -25,7 +26,7 @@ def measured(case: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The figures of the `ranks` of a case with `native` values and `world`."""
     found = []
     for rank in case["ranks"]:
-        with alone(rank, case["world"]), _on_meta():
+        with uncollected(), alone(rank, case["world"]), _on_meta():
             found.append(_figures(*_built(case["native"])))
     return found
 

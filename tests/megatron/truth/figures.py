@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
+from torch.optim import adam
 
 _WRAPPED = re.compile(r"^(module\.)+")
 _LAYER = re.compile(r"^(?:decoder|mtp)\.layers\.\d+\.(?:mtp_model_layer\.|transformer_layer\.)?")
@@ -77,10 +79,11 @@ def _main(optimizer: Any) -> Iterator[torch.Tensor]:
 
 
 def _step(optimizer: Any) -> None:
-    """A step of zero gradients, from which the optimizer's state is made."""
+    """A step from which the optimizer's state is made, without its arithmetic: tensors have no values here."""
     for group in optimizer.param_groups:
-        group["fused"] = group["foreach"] = False
         for parameter in group["params"]:
-            parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
+            parameter.grad = torch.empty_like(parameter)
+    with mock.patch.object(adam, "adam", return_value=None) as arithmetic:
+        optimizer.step()
+    assert arithmetic.call_count == len(optimizer.param_groups)
     optimizer.zero_grad()

@@ -2,11 +2,12 @@
 
 ``python -m tests.torchtitan.truth.accuracy [NAME...]`` takes a quarter of an hour of one core for all, and writes a
 JSON line for each model and layout: `model`, `layout`, number of `ranks`, names of `figures`, the sum of these as
-`projected` and as `measured`, and `differences` of any of them on any of the ranks.
+`projected` and as `measured`, and `differences` of any of them on any of the ranks; or a `note` why there are none.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sys
@@ -15,15 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from primus_core.experiment import Value
 from tests.torchtitan.truth.comparing import Case, shape_of
 from tests.torchtitan.truth.expected import rank_of
-from tests.torchtitan.truth.layouts import plans_of
+from tests.torchtitan.truth.layouts import plans_of, refused
 from tests.torchtitan.truth.models import SMALL, presets
 from tests.torchtitan.truth.places import ranks_of
-from tests.truth.comparing import chosen, row_of
+from tests.truth.comparing import chosen, row_of, unbuilt
 from tests.truth.layouts import spread
 
 
-def cases_of(names: Sequence[str]) -> Iterator[tuple[str, Case]]:
-    """The models of these names, or all, with what to look at."""
+def cases_of(names: Sequence[str]) -> Iterator[tuple[str, Case | str]]:
+    """The models of these names, or all, with what to look at, or with why TorchTitan cannot build them here."""
     for name, params, large in chosen(SMALL, presets(), names):
         yield from (_whole if large else _small)(name, params)
 
@@ -34,9 +35,12 @@ def _small(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]
         yield name, Case(name=layout.name, plan=plan, shape=shape, ranks=tuple(ranks_of(shape)), works=True)
 
 
-def _whole(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case]]:
+def _whole(name: str, params: Mapping[str, Value]) -> Iterator[tuple[str, Case | str]]:
     """The last, the first or one rank between, in turn; in one layout also with the optimizer and FSDP at work."""
-    for number, (layout, plan) in enumerate(spread(list(plans_of(params)))):
+    legal = spread(list(plans_of(params)))
+    if not legal:
+        yield name, refused(params)
+    for number, (layout, plan) in enumerate(legal):
         shape = shape_of(plan)
         ranks = ranks_of(shape)
         looked = (ranks[-1], ranks[0], ranks[len(ranks) // 2])[number % 3]
@@ -57,8 +61,10 @@ def main(names: Sequence[str]) -> None:
     from tests.torchtitan.truth.building import measured
 
     logging.disable(logging.WARNING)
+    gc.freeze()
     for model, case in cases_of(names):
-        print(json.dumps(row_of(model, case, measured(case.asked()), rank_of)), flush=True)
+        row = unbuilt(model, case) if isinstance(case, str) else row_of(model, case, measured(case.asked()), rank_of)
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

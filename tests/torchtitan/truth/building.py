@@ -21,6 +21,7 @@ from torchtitan.tools import utils
 from primus_backend_torchtitan.rank.config import build_config
 from primus_core.experiment import Value
 from tests.torchtitan.truth import figures
+from tests.truth.collecting import uncollected
 
 
 @contextmanager
@@ -93,7 +94,7 @@ def measured(case: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The figures of the `ranks` of a case with `native` values, `version`, `world` and `works`, as `Case` has them."""
     found = []
     for rank in case["ranks"]:
-        with alone(rank, case["world"]):
+        with uncollected(), alone(rank, case["world"]):
             config, parts = parts_of(case["native"], case["version"], case["world"])
             found.append(_figures(config, parts, works=case["works"]))
     return found

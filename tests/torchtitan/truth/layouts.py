@@ -10,7 +10,7 @@ from primus_core.experiment import Value
 from primus_core.outcome import Where
 from primus_core.plan import RunPlan
 from tests.torchtitan.experiments import plan_of
-from tests.truth.layouts import Layout
+from tests.truth.layouts import Layout, refusal
 
 TP, PP, EP = (f"{name}_model_parallel_size" for name in ("tensor", "pipeline", "expert"))
 CP = "context_parallel_size"
@@ -63,13 +63,21 @@ LAYOUTS = (
 def plans_of(params: Mapping[str, Value], layouts: Iterable[Layout] = LAYOUTS) -> Iterator[tuple[Layout, RunPlan]]:
     """The layouts that TorchTitan can divide a model by, with their plans; none of a model that it cannot build."""
     for layout in layouts:
-        wanted = {**params, **trained(layout)}
         try:
-            plan = plan_of(wanted, ranks=layout.ranks)
+            plan = _plan_of(params, layout)
         except PrimusError:
             continue
         if not host.preflight_check(plan, Where.SUBMIT):
             yield layout, plan
+
+
+def refused(params: Mapping[str, Value]) -> str:
+    """Why TorchTitan cannot build a model in the first layout."""
+    return refusal(lambda: _plan_of(params, LAYOUTS[0]), host.preflight_check)
+
+
+def _plan_of(params: Mapping[str, Value], layout: Layout) -> RunPlan:
+    return plan_of({**params, **trained(layout)}, ranks=layout.ranks)
 
 
 def first_plan(params: Mapping[str, Value], start: int) -> tuple[Layout, RunPlan] | None:
