@@ -13,11 +13,12 @@ from itertools import groupby
 
 from attrs import field
 
-from primus_core.projection.gathering import Arrivals, Gathered
+from primus_core.projection.gathering import Arrivals, Gathered, Turns
 from primus_core.projection.keeping import gone, released
 from primus_core.projection.memory import GATHERED, GRADIENTS, INPUT, WEIGHT_GRADIENTS, Moment, Parts, minus, plus
 from primus_core.projection.reducing import REDUCING, SHARDS, Reducing, added, all_reduced
-from primus_core.projection.tape import Setting, backward, forward, output_of
+from primus_core.projection.setting import Setting
+from primus_core.projection.tape import backward, forward, output_of
 from primus_core.projection.units import Unit
 from primus_core.records import frozen
 
@@ -40,6 +41,7 @@ class Chunk:
         gathers: weights are gathered block by block.
         reduces: gradients are reduced block by block; else they stay until the last micro batch.
         gathers_ahead: those of the next block while one runs forward.
+        frees: with a pipeline, after each forward pass.
         fully: weights are fully sharded.
     """
 
@@ -56,12 +58,14 @@ class Chunk:
     gathers: bool = False
     reduces: bool = False
     gathers_ahead: bool = False
+    frees: bool = False
     fully: bool = False
 
-    @property
-    def arrivals(self) -> Arrivals:
-        """What is gathered block by block."""
-        gathered = [unit.gathered if self.gathers else Gathered() for unit in self.units]
+    def arrivals(self, *, there: bool, backward: bool) -> Arrivals:
+        """What is gathered block by block in one pass; with `frees`, all weights may be `there` already."""
+        gathered = [unit.gathered if self.gathers or self.frees else Gathered() for unit in self.units]
+        if self.frees:
+            return Turns(gathered, ahead=self.gathers_ahead, there=there, backward=backward)
         return Arrivals(gathered, ahead=self.gathers_ahead)
 
     @property
@@ -141,12 +145,16 @@ class Most:
             self.most = moment
 
 
-def run_forward(chunk: Chunk) -> Forward:
-    """Runs all blocks forward; what was received stays."""
+def run_forward(chunk: Chunk, *, gathered: bool = False) -> Forward:
+    """Runs all blocks forward; what was received stays.
+
+    Args:
+        gathered: with a chunk that `frees`, all weights are there before.
+    """
     peak, live = Most(), plus({INPUT: 0 if chunk.buffered else chunk.received}, {})
     lefts: list[Parts] = []
     sources: list[int] = []
-    source, group, arrivals = 0, None, chunk.arrivals
+    source, group, arrivals = 0, None, chunk.arrivals(there=gathered, backward=False)
     for index, unit in enumerate(chunk.units):
         first = unit.group is not None and unit.group != group
         group = unit.group
@@ -176,7 +184,9 @@ def run_forward(chunk: Chunk) -> Forward:
 class _Back:
     """A backward pass through a chunk, block by block from the last."""
 
-    def __init__(self, chunk: Chunk, ran: Forward, trained: bool, halved: bool, pending: bool) -> None:
+    def __init__(
+        self, chunk: Chunk, ran: Forward, trained: bool, halved: bool, pending: bool, arrivals: Arrivals
+    ) -> None:
         self.chunk, self.ran, self.trained, self.halved = chunk, ran, trained, halved
         self.pending = chunk.pending if pending else 0
         self.peak = Most()
@@ -185,7 +195,7 @@ class _Back:
         self.reducing = Reducing()
         self.shards = 0
         self.accumulated = 0
-        self.arrivals = chunk.arrivals
+        self.arrivals = arrivals
         self.waiting = 0
         self.left: Parts = {}
 
@@ -286,7 +296,7 @@ class _Back:
             before = unit.reduced[:index]
             around = {GATHERED: stay + sum(each.weights for each in before)}
             left = {WEIGHT_GRADIENTS: sum(sum(each.gradients) for each in before)}
-            copied = ({WEIGHT_GRADIENTS: sum(one.gradients)}, {})
+            copied: tuple[Parts, Parts] = ({WEIGHT_GRADIENTS: sum(one.gradients)}, {})
             steps = self.reducing.run(one, frees=index == len(unit.reduced) - 1)
             for gradients, parts in zip(copied, steps, strict=True):
                 moment = Moment(at=f"{unit.name}: gradients are reduced")
@@ -322,7 +332,13 @@ class _Back:
 
 
 def run_backward(
-    chunk: Chunk, ran: Forward, *, trained: bool = False, halved: bool = False, pending: bool = False
+    chunk: Chunk,
+    ran: Forward,
+    *,
+    trained: bool = False,
+    halved: bool = False,
+    pending: bool = False,
+    gathered: bool = False,
 ) -> Backward:
     """Runs all blocks backward.
 
@@ -332,5 +348,6 @@ def run_backward(
         trained: it has run backward before, and the gradients of its weights are there.
         halved: the gradients of weights come later, and all that was kept stays until then.
         pending: those of the micro batch before have not been added to the others.
+        gathered: with a chunk that `frees`, all weights are there before.
     """
-    return _Back(chunk, ran, trained, halved, pending).run()
+    return _Back(chunk, ran, trained, halved, pending, chunk.arrivals(there=gathered, backward=True)).run()

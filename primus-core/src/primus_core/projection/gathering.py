@@ -115,6 +115,42 @@ class Arrivals:
         return self.gathered[position + 1] if self.ahead and not last else Gathered()
 
 
+class Turns(Arrivals):
+    """The same with a pipeline, where weights are freed after a block's forward pass and not after its backward pass.
+
+    Args:
+        there: what ran before was a backward pass, so that all are gathered.
+        backward: it is a backward pass that runs now.
+    """
+
+    def __init__(self, gathered: Sequence[Gathered], *, ahead: bool, there: bool, backward: bool) -> None:
+        super().__init__(gathered, ahead=ahead)
+        self.there, self.is_backward = there, backward
+
+    def stay(self, position: int) -> int:
+        """Of the other blocks, what is there while one runs."""
+        after = sum(one.weights for one in self.gathered[position + 1 :]) if self.there or self.is_backward else 0
+        if self.there and self.is_backward:
+            return after + sum(one.weights for one in self.gathered[:position])
+        return after + super().stay(position)
+
+    def forward(self, position: int) -> Iterator[int]:
+        """While a block's weights arrive for its forward pass."""
+        return iter(()) if self.there else super().forward(position)
+
+    def beside_forward(self, position: int) -> int:
+        """What is there beside until the loss."""
+        return self.gathered[position].weights if self.there else super().beside_forward(position)
+
+    def backward(self, position: int) -> int:
+        """While its weights arrive for its backward pass; 0: they are there."""
+        return 0 if self.there else super().backward(position)
+
+    def before(self, position: int) -> Gathered:
+        """What arrives while it runs backward: the weights of the block before."""
+        return Gathered() if self.there else super().before(position)
+
+
 def _part(shape: ModelShape, together: tuple[Parameter, ...]) -> Gathered:
     """Shards are converted together, and weights of another dimension than the first are copied twice. What is on one
     rank alone is converted and copied tensor by tensor, and each conversion stays until the next has been made."""

@@ -70,10 +70,12 @@ _forward = lru_cache(maxsize=64)(run_forward)
 
 
 @lru_cache(maxsize=256)
-def _backward(chunk: Chunk, there: bool, kind: Kind, pending: bool) -> Backward:
+def _backward(chunk: Chunk, there: bool, kind: Kind, pending: bool, gathered: bool) -> Backward:
     if kind == "weight":
         return run_weights(chunk, _forward(chunk), pending=pending or there)
-    return run_backward(chunk, _forward(chunk), trained=there, halved=kind == "input", pending=pending)
+    return run_backward(
+        chunk, _forward(chunk), trained=there, halved=kind == "input", pending=pending, gathered=gathered
+    )
 
 
 class _Rank:
@@ -83,19 +85,21 @@ class _Rank:
         self.shape, self.schedule, self.stage = shape, shape.schedule, stage
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
         self.forwards = tuple(map(_forward, self.chunks))
-        self._backwards: dict[tuple[int, bool, Kind, bool], Backward] = {}
+        self._backwards: dict[tuple[int, bool, Kind, bool, bool], Backward] = {}
 
-    def backward(self, chunk: int, there: bool, kind: Kind, pending: bool = False) -> Backward:
+    def backward(self, chunk: int, there: bool, kind: Kind, pending: bool = False, gathered: bool = False) -> Backward:
         """Of one chunk; it is looked up among those of other ranks once."""
-        key = (chunk, there, kind, pending)
+        key = (chunk, there, kind, pending, gathered and self.chunks[chunk].frees)
         if key not in self._backwards:
-            self._backwards[key] = _backward(self.chunks[chunk], there, kind, pending)
+            self._backwards[key] = _backward(self.chunks[chunk], *key[1:])
         return self._backwards[key]
 
     def moment(self, step: Step) -> Moment:
         """The most of the micro batch that runs, and of what is done to the gradients of the chunk's weights."""
+        gathered = step.chunk in step.gathered
         if step.kind == "forward":
-            return self.forwards[step.chunk].most
+            chunk = self.chunks[step.chunk]
+            return _forward(chunk, gathered=gathered and chunk.frees).most
         if step.kind == "reduce":
             return self.chunks[step.chunk].reduction
         converted = self.chunks[step.chunk].pending > 0
@@ -103,7 +107,7 @@ class _Rank:
         if step.kind == "weight":
             return self.backward(step.chunk, not converted and step.chunk in step.trained, "weight", pending).most
         there = step.chunk in step.trained or (pending and not converted)
-        return self.backward(step.chunk, there, step.kind, pending and converted).most
+        return self.backward(step.chunk, there, step.kind, pending and converted, gathered).most
 
     def others(self, step: Step) -> Parts:
         """What other micro batches keep."""
@@ -143,7 +147,8 @@ def _weights(chunk: Chunk, index: int, step: Step) -> Parts:
     pending, converted = index in step.pending, chunk.pending > 0
     there = index in step.trained or (pending and not converted)
     moves = own and step.kind in ("input", "backward")
-    waits = {WEIGHT_GRADIENTS: chunk.pending if pending and not moves else 0, GATHERED: chunk.gathered}
+    freed = chunk.frees and (index not in step.gathered or moves or (own and step.kind == "forward"))
+    waits = {WEIGHT_GRADIENTS: chunk.pending if pending and not moves else 0, GATHERED: 0 if freed else chunk.gathered}
     return plus(chunk.accumulated if there else {}, waits)
 
 
@@ -168,6 +173,7 @@ def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
         gathers=fully and not piped,
         reduces=fully and not piped,
         gathers_ahead=shape.sharding.gathers_ahead,
+        frees=fully and piped and shape.sharding.reshard_after_forward,
         fully=fully,
     )
 

@@ -15,13 +15,15 @@ from typing import Literal
 from attrs import evolve
 
 from primus_core.records import frozen
-from primus_core.shape import Schedule
+from primus_core.shape import Schedule, ScheduleName
 
 Kind = Literal["forward", "backward", "input", "weight", "reduce"]
 """``input`` and ``weight`` are the two halves of a backward pass, for activations and for weights; after the last of a
 chunk comes ``reduce``."""
 Action = tuple[Kind, int]
 """With the chunk."""
+_AHEAD: frozenset[ScheduleName] = frozenset({"interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"})
+"""PyTorch's schedules of several chunks gather the weights of each before it first runs."""
 
 
 @frozen(kw_only=True)
@@ -40,6 +42,8 @@ class Step:
     """Those with gradients of weights that are not added to the ones before yet: the next backward pass does it."""
     reduced: frozenset[int] = frozenset()
     """Those whose gradients are reduced."""
+    gathered: frozenset[int] = frozenset()
+    """Those that ran backward last, or that the schedule has gathered beforehand."""
     given: tuple[int, ...] = ()
     """By chunk, the micro batches of the step whose activations had their gradients apart from the weights; empty:
     none."""
@@ -51,7 +55,8 @@ def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
         return list(_in_bulk(schedule, chunks))
     actions = list(_actions(schedule, rank, ranks, chunks))
     passes = sum(kind == "forward" and chunk == 0 for kind, chunk in actions)
-    played = _played(list(_as_run(actions, first=rank == 0)), chunks, schedule.micro_batches - passes)
+    state = _State(chunks, ahead=schedule.name in _AHEAD)
+    played = _played(list(_as_run(actions, first=rank == 0)), state, schedule.micro_batches - passes)
     return list({evolve(step, given=()): step for step in played}.values())
 
 
@@ -73,20 +78,30 @@ def _as_run(actions: list[Action], *, first: bool) -> Iterator[Action]:
 def _in_bulk(schedule: Schedule, chunks: int) -> Iterator[Step]:
     """All micro batches forward, chunk by chunk, then backward; or one after the other."""
     count = 1 if schedule.name == "none" else schedule.micro_batches
-    nothing = tuple(repeat(0, chunks))
+    nothing, nobody = tuple(repeat(0, chunks)), frozenset[int]()
     rounds = (frozenset[int](), frozenset(range(chunks))) if schedule.micro_batches > count else (frozenset[int](),)
     for trained in rounds:
         for chunk in range(chunks):
             for others in sorted({0, count - 1}):
                 kept = _kept(chunk, count, others, chunks)
-                yield Step(kind="forward", chunk=chunk, kept=kept, halved=nothing, trained=trained)
+                ahead = frozenset(range(chunk + (others > 0), chunks)) if schedule.name in _AHEAD else nobody
+                yield Step(kind="forward", chunk=chunk, kept=kept, halved=nothing, trained=trained, gathered=ahead)
         for chunk in reversed(range(chunks)):
             reduced = frozenset(range(chunk + 1, chunks)) if schedule.name != "none" else frozenset[int]()
             ran = trained | frozenset(range(chunk + 1, chunks))
             for others in sorted({count - 1, max(0, count - 2)}, reverse=True):
                 kept = _kept(chunk, count, others, chunks)
                 before = ran | {chunk} if others < count - 1 else ran
-                yield Step(kind="backward", chunk=chunk, kept=kept, halved=nothing, trained=before, reduced=reduced)
+                gathered = frozenset({chunk}) if others < count - 1 else nobody
+                yield Step(
+                    kind="backward",
+                    chunk=chunk,
+                    kept=kept,
+                    halved=nothing,
+                    trained=before,
+                    reduced=reduced,
+                    gathered=gathered,
+                )
             if schedule.name != "none":
                 kept = _kept(chunk, count, 0, chunks)
                 yield Step(
@@ -98,9 +113,8 @@ def _kept(chunk: int, count: int, others: int, chunks: int) -> tuple[int, ...]:
     return (*repeat(count, chunk), others, *repeat(0, chunks - chunk - 1))
 
 
-def _played(actions: Sequence[Action], chunks: int, left_out: int) -> Iterator[Step]:
+def _played(actions: Sequence[Action], state: _State, left_out: int) -> Iterator[Step]:
     """All steps; so many micro batches in the middle are `left_out`."""
-    state = _State(chunks)
     for index, (kind, chunk) in enumerate(actions):
         yield state.before(kind, chunk, left_out if 2 * index > len(actions) else 0)
         state.after(kind, chunk)
@@ -109,7 +123,8 @@ def _played(actions: Sequence[Action], chunks: int, left_out: int) -> Iterator[S
 class _State:
     """What a pipeline rank has run."""
 
-    def __init__(self, chunks: int) -> None:
+    def __init__(self, chunks: int, *, ahead: bool) -> None:
+        self.gathered = frozenset(range(chunks) if ahead else ())
         self.kept, self.halved, self.given = [0] * chunks, [0] * chunks, [0] * chunks
         self.trained, self.pending, self.reduced = frozenset[int](), frozenset[int](), frozenset[int]()
 
@@ -127,6 +142,7 @@ class _State:
             trained=self.trained,
             pending=self.pending,
             reduced=self.reduced,
+            gathered=self.gathered,
             given=tuple(number + left_out if number else 0 for number in self.given),
         )
 
@@ -135,6 +151,10 @@ class _State:
         self.kept[chunk] += kind == "forward"
         self.halved[chunk] += kind == "input"
         self.given[chunk] += kind == "input"
+        if kind in ("forward", "reduce"):
+            self.gathered -= {chunk}
+        elif kind in ("backward", "input"):
+            self.gathered |= {chunk}
         if kind == "weight":
             self.pending |= {chunk}
         elif kind == "reduce":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from primus_core.projection import iteration, optimizing, parameters, states
-from primus_core.projection.chunk import SHARDS
 from primus_core.projection.iteration import WORKSPACE, Peak
 from primus_core.projection.places import held
+from primus_core.projection.reducing import SHARDS
 from primus_core.projection.static import Static
 from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape
