@@ -8,7 +8,7 @@ import pytest
 
 from primus_core.cli.projection.command import _parser
 from primus_core.cli.projection.judging import Asked, planned
-from tests.core.test_projection_command import EXAMPLES, MI300X, REFERENCE, needs_reference, project
+from tests.core.projecting import EXAMPLES, MI300X, REFERENCE, needs_reference, project
 
 DEEPSEEK = EXAMPLES / "megatron/configs/MI300X/deepseek_v3-BF16-pretrain.yaml"
 LLAMA = EXAMPLES / "megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"

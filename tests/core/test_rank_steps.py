@@ -200,7 +200,9 @@ def test_a_rank_that_differs_from_the_plan_does_not_start(
     assert re.search(message, ended.report.failure.text)
 
 
-@pytest.mark.parametrize(("cause", "code"), [("configuration", 2), ("dependency", 1), ("runtime", 3)])
+@pytest.mark.parametrize(
+    ("cause", "code"), [("configuration", 2), ("dependency", 1), ("unsupported", 1), ("runtime", 3)]
+)
 def test_an_error_of_the_node_check_ends_the_run(
     ranks: Ranks, shop: Callable[..., RunPlan], cause: str, code: int
 ) -> None:

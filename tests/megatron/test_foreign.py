@@ -131,7 +131,7 @@ def test_model_that_cannot_be_built(params: dict[str, Value], needed: str) -> No
         return  # no plan for it on a CPU, whatever the recipe
     (finding,) = buildable(params)
     assert finding.severity == "error"
-    assert finding.cause == "dependency"
+    assert finding.cause == "unsupported"
     assert needed in finding.evidence
     assert finding.remedy
     assert finding.where == f"exp.yaml:{9 + len(MOCK) + len(params)}"

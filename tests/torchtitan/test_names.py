@@ -15,7 +15,7 @@ from primus_backend_torchtitan.host.foreign import foreign_keys
 from primus_backend_torchtitan.host.schema import LIBRARY, schema_for
 from primus_backend_torchtitan.sections import CONVERTERS, FORMER_CONVERTERS
 from primus_core.discovery import installed_version
-from primus_core.errors import ConfigError
+from primus_core.errors import ConfigError, ExitCode
 from primus_core.experiment import Layer, Value
 from primus_core.hooks.translation import check_translation
 from primus_core.plan import Unused
@@ -148,9 +148,10 @@ def test_kernels_of_another_product_are_a_warning() -> None:
     ],
 )
 def test_what_would_change_the_result_cannot_be_built(params: dict[str, Value], what: str) -> None:
-    """Asking for what this back end has not is one finding with a place and a remedy: a dependency, exit code 1."""
+    """Asking for what this back end has not is one finding with a place and a remedy: exit code 1."""
     (told,) = (finding for finding in findings({**MOCK, **params}) if finding.check == "torchtitan.model")
-    assert (told.severity, told.cause, told.where.split(":")[0]) == ("error", "dependency", "exp.yaml")
+    assert (told.severity, told.cause, told.where.split(":")[0]) == ("error", "unsupported", "exp.yaml")
+    assert told.exit_code == ExitCode.DEPENDENCY
     assert what in told.evidence
     assert told.remedy
 

@@ -12,11 +12,15 @@ from primus_core.errors import ConfigError, DependencyError, ExitCode, PrimusErr
 from primus_core.records import frozen
 
 Severity = Literal["error", "warning", "info"]
-Cause = Literal["configuration", "dependency", "runtime"]
+Cause = Literal["configuration", "dependency", "unsupported", "runtime"]
+"""Why something is not as it should be: the experiment or the command line is wrong; something is missing or of the
+wrong version where it is needed; no installation of the back end builds or trains what is asked for; or a run failed.
+"""
 
 _ERRORS: dict[str, type[PrimusError]] = {
     "configuration": ConfigError,
     "dependency": DependencyError,
+    "unsupported": DependencyError,
     "runtime": RunError,
 }
 
@@ -43,7 +47,7 @@ class Finding:
     """What was seen: values, origins, figures with units."""
     remedy: str = ""
     cause: Cause = "configuration"
-    """Decides the exit code of an error: 2, 1 or 3."""
+    """Decides the exit code of an error: 2 for ``configuration``, 3 for ``runtime``, else 1."""
     where: str = ""
     """``file:line`` of the setting concerned; empty where there is none."""
 

@@ -74,6 +74,8 @@ class _Request:
     leaf: Leaf
     what: str
     remedy: str = ""
+    lacks: str = ""
+    """The package that would build it; empty where none would."""
 
     def __str__(self) -> str:
         return f"`{self.path}: {json.dumps(self.leaf.value, ensure_ascii=False)}` asks for {self.what}"
@@ -100,7 +102,8 @@ def _linear_attention(native: Mapping[str, Value], params: Mapping[str, Leaf]) -
         return
     if installed_version(_LINEAR_ATTENTION) is None:
         what = f"gated delta networks, which Megatron computes with {_LINEAR_ATTENTION}"
-        yield _Request(name, params[name], what, f"`pip install {_LINEAR_ATTENTION}`")
+        remedy = f"`pip install {_LINEAR_ATTENTION}`"
+        yield _Request(name, params[name], what, remedy, lacks=_LINEAR_ATTENTION)
 
 
 def _unbuildable(requests: Sequence[_Request], module: Module) -> Finding:
@@ -113,6 +116,6 @@ def _unbuildable(requests: Sequence[_Request], module: Module) -> Finding:
         summary=f"{module.model} with these parameters cannot be built with what is installed",
         evidence="\n".join(f"{request} ({request.leaf.origin})" for request in requests),
         remedy="; ".join(remedies),
-        cause="dependency",
+        cause="dependency" if all(request.lacks for request in requests) else "unsupported",
         where=str(requests[0].leaf.origin),
     )

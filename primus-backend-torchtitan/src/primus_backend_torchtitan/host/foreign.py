@@ -119,7 +119,7 @@ def check_buildable(plan: RunPlan) -> tuple[Finding, ...]:
             summary=f"{module.model} with these parameters cannot be built by the TorchTitan back end",
             evidence="\n".join(_asks(path, key, leaf) for path, key, leaf in wishes),
             remedy="; ".join(remedies),
-            cause="dependency",
+            cause="unsupported",
             where=str(wishes[0][2].origin),
         ),
     )

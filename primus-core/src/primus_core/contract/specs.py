@@ -78,7 +78,10 @@ class HostSpec:
 
     @spec(firstresult=True)
     def model_shape(self, plan: RunPlan) -> ModelShape | None:
-        """Tell of the plan's model what `primus projection` computes parameters, memory and FLOPs from."""
+        """Tell of the plan's model what `primus projection` computes parameters, memory and FLOPs from.
+
+        Raise `primus_core.errors.ConfigError` for a model whose tensors are not known.
+        """
 
     @spec(firstresult=True)
     def launch(self, job: Job) -> Submission | None:

@@ -87,7 +87,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _milder(finding: Finding) -> Finding:
-    is_missing = finding.severity == "error" and finding.cause == "dependency"
+    is_missing = finding.severity == "error" and finding.cause in ("dependency", "unsupported")
     return evolve(finding, severity="warning") if is_missing else finding
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from attrs import evolve
 
@@ -39,8 +40,8 @@ def as_findings(info: PluginInfo, results: object) -> list[Finding]:
         if not isinstance(result, (list, tuple)) or not all(isinstance(item, Finding) for item in result):
             raise wrong_result(info, "preflight_check", "a sequence of Finding", result)
         for finding in result:
-            if finding.severity not in _SEVERITIES or finding.cause not in _CAUSES.values():
-                wanted = f"findings of severity {', '.join(_SEVERITIES)} and cause {', '.join(_CAUSES.values())}"
+            if finding.severity not in _SEVERITIES or finding.cause not in get_args(Cause):
+                wanted = f"findings of severity {', '.join(_SEVERITIES)} and cause {', '.join(get_args(Cause))}"
                 raise wrong_result(info, "preflight_check", wanted, finding)
         flat.extend(result)
     return flat

@@ -94,10 +94,10 @@ class Case:
             summary=summary,
             evidence="\n".join(self._evidence(key) for key in names),
             remedy=remedy,
-            where=self._place(names),
+            where=self.place(names),
         )
 
-    def _place(self, keys: Iterable[str]) -> str:
+    def place(self, keys: Iterable[str]) -> str:
         """Where the strongest layer set one of the parameters: a user's file comes before a preset; empty for none."""
         params = self.module.params
         origins = [params[path].origin for path in (self.paths.get(key, key) for key in keys) if path in params]

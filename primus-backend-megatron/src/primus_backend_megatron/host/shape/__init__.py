@@ -9,6 +9,7 @@ from primus_backend_megatron.host.shape.operators_work import Work
 from primus_backend_megatron.host.shape.savings import savings_of
 from primus_backend_megatron.host.shape.schedule import schedule_of
 from primus_backend_megatron.host.shape.sharding import groups_of, sharding_of
+from primus_core.errors import ConfigError
 from primus_core.plan import RunPlan
 from primus_core.shape import ModelShape
 
@@ -16,10 +17,23 @@ __all__ = ["shape_of", "shape_of_plan"]
 
 
 def shape_of_plan(plan: RunPlan) -> ModelShape | None:
-    """The shape of a plan that `preflight_check` lets pass; None for a plan without a translation."""
+    """The shape of a plan that `preflight_check` lets pass; None for a plan without a translation.
+
+    Raises:
+        ConfigError: the model has layers whose tensors are not known here.
+    """
     if plan.translation is None or plan.experiment is None or plan.module is None:
         return None
-    return shape_of(Case.of(plan, plan.translation, plan.experiment.modules[plan.module]))
+    case = Case.of(plan, plan.translation, plan.experiment.modules[plan.module])
+    variant = case.values["experimental_attention_variant"]
+    if variant is not None:
+        raise ConfigError(
+            f"{case.module.model} cannot be projected: it has layers of the kind {variant}",
+            where=case.place(("experimental_attention_variant",)),
+            why="their weights, and what they keep for the backward pass, are not known to the projection",
+            remedy="project a model whose layers all have attention or latent attention",
+        )
+    return shape_of(case)
 
 
 def shape_of(case: Case) -> ModelShape:

@@ -32,5 +32,5 @@ def _unbuildable(case: Case, what: str, natives: Iterable[str], other: str) -> F
         f"this back end cannot build {what}",
         natives,
         f"train it with `framework: megatron`, or choose {other}",
-        cause="dependency",
+        cause="unsupported",
     )

@@ -28,7 +28,7 @@ def check_latent(case: Case) -> Iterator[Finding]:
             f"TorchTitan scales all features of attention alike: mscale {over_stretch} and mscale_all_dim {over_all}",
             ("model.mscale", "model.mscale_all_dim", "model.rope_type", "model.rotary_scaling_factor"),
             "train it with `framework: megatron`, or choose a model where both are the same",
-            cause="dependency",
+            cause="unsupported",
         )
 
 
@@ -71,7 +71,7 @@ def _check_groups(case: Case) -> Iterator[Finding]:
             + (f", not of {best}" if best != 2 else ", not of the router's outputs"),
             (_GROUPS, _CHOSEN_GROUPS, _CHOSEN, "model.moe_router_score_function", "model.moe_router_pre_softmax"),
             "train it with `framework: megatron`, or choose twice as many experts as groups, by their scores",
-            cause="dependency",
+            cause="unsupported",
         )
 
 
@@ -85,7 +85,7 @@ def _check_balance(case: Case) -> Iterator[Finding]:
             f"this back end cannot balance experts by {', '.join(others)}",
             (_TYPE, _WEIGHT),
             f"choose {' or '.join(_LOSSES)}, or moe_router_enable_expert_bias, or train with `framework: megatron`",
-            cause="dependency",
+            cause="unsupported",
         )
     divided = case.size(CONTEXT) > 1 or (case.size(EXPERT) > 1 and case.size(TENSOR) > 1)
     if losses and divided:
@@ -94,5 +94,5 @@ def _check_balance(case: Case) -> Iterator[Finding]:
             "a loss that balances experts needs all tokens of a sequence on one rank",
             (_WEIGHT, CONTEXT, TENSOR, EXPERT),
             "set `moe_aux_loss_coeff: 0`, or leave out context parallelism and tensor beside expert parallelism",
-            cause="dependency",
+            cause="unsupported",
         )

@@ -18,6 +18,7 @@ from primus_core.cli.prepare import (
     placed,
     resolved,
 )
+from primus_core.cli.projection.published import departures
 from primus_core.errors import ConfigError, PrimusError, raise_all
 from primus_core.experiment import Experiment, Value
 from primus_core.outcome import Finding
@@ -87,6 +88,7 @@ class Asked:
             )
             remedy = "leave it out, or set expert_model_parallel_size"
             raise ConfigError(f"--moe-load-factor {factor:g} changes nothing", why=why, remedy=remedy)
+        shape = evolve(shape, notes=(*shape.notes, *departures(judged.module)))
         return unbalanced(shape, factor)
 
     def _judged(self, args: argparse.Namespace, request: Request, ranks: int | None) -> Judged:
@@ -155,5 +157,5 @@ def _ranks_per_node(ranks: int, asked: int | None, devices: int) -> int:
 
 
 def _hinders(finding: Finding) -> bool:
-    """An error of the experiment; what this host lacks to start it matters to no projection."""
+    """An error of the experiment, or of what the back end can build; what is missing here matters to no projection."""
     return finding.severity == "error" and finding.cause != "dependency"
