@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from attrs import evolve
 
-from primus_core.projection.chunk import Backward, Chunk, Forward, Most, run_backward
+from primus_core.projection.backward import run_backward
+from primus_core.projection.chunk import Backward, Chunk, Forward, Most
 from primus_core.projection.keeping import gone, released
 from primus_core.projection.memory import GRADIENTS, WEIGHT_GRADIENTS, Moment, minus, plus, times
 from primus_core.projection.setting import Pass, Setting

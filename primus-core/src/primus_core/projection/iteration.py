@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from attrs import field
 
-from primus_core.projection.chunk import Backward, Chunk, run_backward, run_forward
+from primus_core.projection.backward import run_backward
+from primus_core.projection.chunk import Backward, Chunk, run_forward
 from primus_core.projection.halves import run_weights
 from primus_core.projection.memory import GATHERED, INPUT, WEIGHT_GRADIENTS, Moment, Parts, plus, times
 from primus_core.projection.order import Kind, Step, steps

@@ -9,6 +9,7 @@ Megatron and PyTorch share, breadth first (arXiv:2211.05953), zero bubble (arXiv
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Literal
 
@@ -77,36 +78,25 @@ def _as_run(actions: list[Action], *, first: bool) -> Iterator[Action]:
 
 def _in_bulk(schedule: Schedule, chunks: int) -> Iterator[Step]:
     """All micro batches forward, chunk by chunk, then backward; or one after the other."""
-    count = 1 if schedule.name == "none" else schedule.micro_batches
-    nothing, nobody = tuple(repeat(0, chunks)), frozenset[int]()
-    rounds = (frozenset[int](), frozenset(range(chunks))) if schedule.micro_batches > count else (frozenset[int](),)
-    for trained in rounds:
+    piped = schedule.name != "none"
+    count, everyone = schedule.micro_batches if piped else 1, frozenset(range(chunks))
+    step = partial(Step, halved=tuple(repeat(0, chunks)))
+    for trained in (frozenset[int](), everyone) if schedule.micro_batches > count else (frozenset[int](),):
         for chunk in range(chunks):
             for others in sorted({0, count - 1}):
                 kept = _kept(chunk, count, others, chunks)
-                ahead = frozenset(range(chunk + (others > 0), chunks)) if schedule.name in _AHEAD else nobody
-                yield Step(kind="forward", chunk=chunk, kept=kept, halved=nothing, trained=trained, gathered=ahead)
+                ahead = frozenset(range(chunk + (others > 0), chunks)) if schedule.name in _AHEAD else frozenset[int]()
+                yield step(kind="forward", chunk=chunk, kept=kept, trained=trained, gathered=ahead)
         for chunk in reversed(range(chunks)):
-            reduced = frozenset(range(chunk + 1, chunks)) if schedule.name != "none" else frozenset[int]()
-            ran = trained | frozenset(range(chunk + 1, chunks))
+            after, own = frozenset(range(chunk + 1, chunks)), frozenset({chunk})
+            ran, reduced = trained | after, after if piped else frozenset[int]()
             for others in sorted({count - 1, max(0, count - 2)}, reverse=True):
-                kept = _kept(chunk, count, others, chunks)
-                before = ran | {chunk} if others < count - 1 else ran
-                gathered = frozenset({chunk}) if others < count - 1 else nobody
-                yield Step(
-                    kind="backward",
-                    chunk=chunk,
-                    kept=kept,
-                    halved=nothing,
-                    trained=before,
-                    reduced=reduced,
-                    gathered=gathered,
-                )
-            if schedule.name != "none":
+                kept, first = _kept(chunk, count, others, chunks), others == count - 1
+                mine = frozenset[int]() if first else own
+                yield step(kind="backward", chunk=chunk, kept=kept, trained=ran | mine, reduced=reduced, gathered=mine)
+            if piped:
                 kept = _kept(chunk, count, 0, chunks)
-                yield Step(
-                    kind="reduce", chunk=chunk, kept=kept, halved=nothing, trained=ran | {chunk}, reduced=reduced
-                )
+                yield step(kind="reduce", chunk=chunk, kept=kept, trained=ran | own, reduced=reduced)
 
 
 def _kept(chunk: int, count: int, others: int, chunks: int) -> tuple[int, ...]:
