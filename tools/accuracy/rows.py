@@ -8,13 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from tools.accuracy.groups import Group
+from tools.accuracy.groups import Group, Limits
 
 
 @frozen(kw_only=True)
@@ -26,14 +25,23 @@ class Row:
     projected: float | None
     measured: float | None
     note: str = ""
-    """Why it is not to be judged, where it is not."""
+    """Why a figure is missing, or what else is in the measured one."""
     differences: tuple[str, ...] = ()
     """Of single figures whose sums may be equal."""
 
-    def is_off(self, allowed: float) -> bool:
-        """Whether it differs by more than so many percent, without a reason that is known."""
-        beyond = self.error is not None and abs(self.error) > allowed
-        return bool(self.differences) or (beyond and not self.note)
+    def is_off(self, limits: Limits | None) -> bool:
+        """Whether it differs by more than so much, or lacks a figure without a reason.
+
+        Args:
+            limits: None where there is nothing to project.
+        """
+        if self.differences:
+            return True
+        if self.measured is None:
+            return not self.note
+        if self.error is None or limits is None:
+            return limits is not None
+        return not limits.allow(self.error)
 
     @property
     def error(self) -> float | None:
@@ -42,7 +50,7 @@ class Row:
             return None
         if self.measured == self.projected:
             return 0.0
-        return (self.projected / self.measured - 1) * 100 if self.measured else float("inf")
+        return (self.projected - self.measured) / self.measured * 100 if self.measured else float("inf")
 
 
 @frozen(kw_only=True)
@@ -54,7 +62,16 @@ class Outcome:
     memory: int = 0
     """Bytes of the largest process of the program, or of one that ran before it."""
     problem: str = ""
-    """Why there are not all rows."""
+    """Why there are not all rows, or what its program found wrong itself."""
+    date: str = ""
+    tree: str = ""
+    """The commit that was measured; with ``-dirty`` where files differ from it. Empty outside of Git."""
+    whole: bool = True
+    """The program came to its end."""
+
+    def off(self, group: Group) -> int:
+        """How many rows differ by more than the group allows."""
+        return sum(row.is_off(group.limits(row.model)) for row in self.rows)
 
 
 def kept(group: Group, folder: Path) -> Outcome | None:
@@ -64,23 +81,27 @@ def kept(group: Group, folder: Path) -> Outcome | None:
 
 
 def run(group: Group, root: Path, folder: Path) -> Outcome:
-    """Start the group's program, and read what it prints; a program that is not there is a problem, no error.
+    """Start the group's program, and read what it prints.
 
     Args:
         folder: to keep in what it prints.
     """
     started = time.monotonic()
-    if find_spec(group.module.rpartition(".")[0]) is None or find_spec(group.module) is None:
-        return Outcome(rows=(), seconds=0.0, problem=f"not measured: there is no {group.module}")
     file = folder / f"{group.module}.jsonl"
     with file.open("w", encoding="utf-8") as kept_:
         words = [sys.executable, "-m", group.module]
         done = subprocess.run(words, cwd=root, stdout=kept_, stderr=subprocess.PIPE, text=True, check=False)
         problem = "" if done.returncode == 0 else f"it ended with {done.returncode}: {_last_line(done.stderr)}"
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        end = {"seconds": time.monotonic() - started, "memory": memory, "problem": problem}
+        when = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "tree": _tree(root)}
+        end = {"seconds": time.monotonic() - started, "memory": memory, "problem": problem, **when}
         kept_.write(json.dumps(end) + "\n")
     return _read(file)
+
+
+def _tree(root: Path) -> str:
+    words = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(words, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _read(file: Path) -> Outcome:
@@ -89,7 +110,7 @@ def _read(file: Path) -> Outcome:
     rows = tuple(row_of(one) for one in told if "model" in one)
     if told and "seconds" in told[-1]:
         return Outcome(rows=rows, **told[-1])
-    return Outcome(rows=rows, seconds=0.0, problem="the program was ended before its last row")
+    return Outcome(rows=rows, seconds=0.0, problem="its program was ended before its last row", whole=False)
 
 
 def row_of(told: Mapping[str, Any]) -> Row:
