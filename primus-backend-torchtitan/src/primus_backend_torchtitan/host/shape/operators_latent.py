@@ -13,6 +13,8 @@ from primus_core.operators import COMPLEX, FP32, Latent
 from primus_core.shape import Activation, Operator
 
 _NAME = "attention"
+PRODUCTS = ("attention.scores", "attention.exact")
+"""What the products of matrices make that attention is on a CPU, where values have another width than keys."""
 
 
 def _latent(work: Work) -> Latent:
@@ -121,16 +123,20 @@ def _by_operations(work: Work, kernel: Operator, keys: int, values: int) -> Oper
     matrix = work.batch * work.heads * work.length * work.length * work.context * FP32
     exact = queries + whole * (keys + values)
     arriving = work.wide(values) + work.wide(keys) + whole * (keys + values) * work.element // FP32
-    context = kernel.makes[-1]
+    context, rounded = kernel.makes[-1], work.tokens * values * FP32
     return evolve(
         kernel,
         makes=(
+            *(
+                Activation(name=name, bytes=size, gradient=0)
+                for name, size in zip(PRODUCTS, (matrix, rounded), strict=True)
+            ),
             Activation(name="matrix", bytes=matrix, gradient=0),
             Activation(name="exact", bytes=exact, gradient=0),
             context,
         ),
         keeps=("matrix", "exact", context.name),
-        scratch=matrix + queries + 2 * whole * keys - context.bytes,
+        scratch=max(0, queries + 2 * whole * keys - rounded - context.bytes),
         backward_scratch=max(0, 2 * matrix - arriving),
         backward_flops=None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from primus_backend_torchtitan.host.case import Case
+from primus_backend_torchtitan.host.shape.operators_latent import PRODUCTS
 from primus_core.shape import Operator, Recomputed
 
 _KIND, _FORCED = "activation_checkpoint.kind", "activation_checkpoint.force_recompute_mm_shapes_by_fqns"
@@ -28,12 +29,14 @@ def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed
 
 
 def _saved(case: Case, operators: Sequence[Operator]) -> Iterator[str]:
-    """Every second product from the first on, not counting those as wide as a router; sums over ranks; attention."""
+    """Every second product from the first on, not counting those as wide as a router; sums over ranks; attention; and
+    on a CPU the products that it may consist of."""
     kept = (_SAVED if case.accelerator != "cpu" else ()) + (_SUMS if _divides_tokens(case) else ())
     products = [op.name for op in operators if _is_product(op)]
     for op in operators:
         if op.name in (*kept, *products[::2]):
             yield from (made.name for made in op.makes)
+        yield from (made.name for made in op.makes if made.name in PRODUCTS)
 
 
 def _divides_tokens(case: Case) -> bool:
