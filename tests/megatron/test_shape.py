@@ -122,6 +122,19 @@ def test_experts_are_divided_among_their_own_ranks() -> None:
 def test_weights_that_are_sharded_otherwise_are_told() -> None:
     """Their figures are too high, and whoever reads them knows."""
     params = {**SMALL["grouped"], **trained(8, {})}
-    assert not shape_of(plan_of(params, ranks=8)).notes
-    told = shape_of(plan_of({**params, "use_torch_fsdp2": True}, ranks=8)).notes
-    assert any("use_torch_fsdp2" in note for note in told)
+
+    def told(sharded: bool) -> bool:
+        plan = plan_of({**params, "use_megatron_fsdp": sharded}, ranks=8, accelerator="cuda")
+        return any("use_megatron_fsdp" in note for note in shape_of(plan).notes)
+
+    assert (told(True), told(False)) == (True, False)
+
+
+def test_weights_that_fsdp2_shards() -> None:
+    """Eight ranks have an eighth each; the optimizer has a copy in fp32 beside shards of bf16."""
+    params = {**SMALL["dense"], **trained(8, {}), "use_torch_fsdp2": True, "use_distributed_optimizer": False}
+    shape = shape_of(plan_of(params, ranks=8, accelerator="cuda"))
+    elements = parameters.count(shape).total
+    static = per_rank(shape, 0)
+    assert static.weights * 8 == pytest.approx(2 * elements, rel=0.01)
+    assert (static.main, static.moments) == (2 * static.weights, 4 * static.weights)

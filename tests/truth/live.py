@@ -73,7 +73,7 @@ class Live(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for i
         """Forget the peak so far; the bytes that live now."""
         self.peak, self.at = self.current, ""
         self.lasting = self.beneath = self.current
-        self._before = set(self._alive)
+        self._before = {key for key, size in self._sizes.items() if size}
         return self.current
 
     def largest(self, count: int = 20) -> list[int]:

@@ -82,6 +82,12 @@ SHARED: Params = {**MIXTURE, "moe_shared_expert_intermediate_size": 512}
 NEXT: Params = {"mtp_num_layers": 1}
 TENSOR: Params = {"tensor_model_parallel_size": 2}
 SEQUENCE: Params = {**TENSOR, "sequence_parallel": True}
+FULLY_SHARDED: Params = {
+    "use_torch_fsdp2": True,
+    "use_distributed_optimizer": False,
+    "num_layers": 3,
+    "global_batch_size": 16,
+}
 LARGE_VOCABULARY: Params = {"vocab_size": 8192}
 
 
@@ -252,6 +258,32 @@ CHOSEN = (
         fused=True,
         params={**SHARED, **selected("moe", "shared_experts"), "num_layers": 3},
     ),
+    Case(name="fully sharded, fused", params=FULLY_SHARDED, ranks=4, fused=True),
+    Case(
+        name="fully sharded over ranks that divide it unequally, fp32, fused",
+        params={**FULLY_SHARDED, "bf16": False, "global_batch_size": 12},
+        ranks=3,
+        rank=2,
+        fused=True,
+    ),
+    Case(
+        name="fully sharded and recomputed, tensor parallel, fused",
+        fused=True,
+        params={
+            **FULLY_SHARDED,
+            **TENSOR,
+            **recomputed("full", recompute_method="uniform", recompute_num_layers=1),
+        },
+        ranks=4,
+        rank=1,
+    ),
+    Case(
+        name="fully sharded, gathered weights kept, fused",
+        params={**FULLY_SHARDED, "torch_fsdp2_reshard_after_forward": False},
+        ranks=4,
+        fused=True,
+    ),
+    Case(name="fully sharded experts, fused", params={**FULLY_SHARDED, **MIXTURE}, ranks=4, fused=True),
     Case(name="a shared expert recomputed", params={**SHARED, **selected("shared_experts")}),
     Case(name="fp16", params={"bf16": False, "fp16": True}),
     Case(name="latent attention, sequence parallel", params={**LATENT, **SEQUENCE}, ranks=2),

@@ -10,6 +10,8 @@ from unittest import mock
 import torch
 from torch import distributed
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed.device_mesh import DeviceMesh
+from torch.utils._python_dispatch import _disable_current_modes
 
 from tests.truth.live import Live
 
@@ -93,6 +95,16 @@ def _finite(self: Any) -> bool:
     return False
 
 
+def _mesh(original: Any) -> Any:
+    """`DeviceMesh.from_group` of CPUs, for a group that Megatron takes to be of GPUs."""
+
+    def made(group: Any, device_type: str, *args: Any, **options: Any) -> Any:
+        with _disable_current_modes():
+            return original(group, "cpu", *args, **options)
+
+    return made
+
+
 def _none_shared() -> Any:
     """`random._get_share_storage` where storages have no bytes: what was computed again is counted where it is."""
     return lambda output, again: None
@@ -124,6 +136,7 @@ def answered(rows: int, received: int) -> Iterator[None]:
             mock.patch.object(torch.nn.Module, "bfloat16", _in(torch.bfloat16)),
             mock.patch.object(torch.nn.Module, "half", _in(torch.float16)),
             mock.patch.object(torch.nn.Module, "cuda", _as_it_is),
+            mock.patch.object(DeviceMesh, "from_group", _mesh(DeviceMesh.from_group)),
         ):
             stack.enter_context(patch)
         if rows:

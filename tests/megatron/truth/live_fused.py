@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 from unittest import mock
 
 import torch
+from megatron.core.tensor_parallel.layers import ColumnParallelLinear
 
 
 class FlashAttention(torch.autograd.Function):
@@ -122,12 +124,81 @@ def _narrow() -> Iterator[None]:
         yield
 
 
+class _Output(ColumnParallelLinear):  # type: ignore[misc]  # Megatron has no types
+    """The output layer, which FSDP2 gathers by itself where the other layers are Transformer Engine's."""
+
+    _fsdp_modules: ClassVar[list[type]] = []
+
+
+_Output._fsdp_modules = [_Output]
+
+
 class _NoFp8:
     """What Transformer Engine says of 8-bit numbers where none are used."""
 
     @staticmethod
     def is_fp8_enabled() -> bool:
         return False
+
+
+class Softmax(torch.autograd.Function):
+    """Keeps the weights that it makes; backward it works in the place of their gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Any) -> Any:
+        weights = torch.empty_like(scores)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def _softmax(self: Any, scores: Any, mask: Any, offset: Any = None) -> Any:
+    return Softmax.apply(scores)
+
+
+def _dropped(source: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    return torch.native_dropout(source, p, training)[0] if p else source
+
+
+def _sized(original: Any) -> Any:
+    """With values of another size than keys, which Transformer Engine's takes."""
+
+    def make(self: Any, *args: Any, k_channels: Any = None, v_channels: Any = None, **options: Any) -> None:
+        original(self, *args, **options)
+        if v_channels:
+            self.hidden_size_per_partition = v_channels * self.num_attention_heads_per_partition
+
+    return make
+
+
+class _Buffers:
+    """Transformer Engine's buffer of scores is gone when they are there: no bytes stand for it."""
+
+    @staticmethod
+    def get_tensor(shape: Any, dtype: Any, name: str, *options: Any) -> Any:
+        return torch.empty(1, dtype=dtype).expand(shape)
+
+
+@contextlib.contextmanager
+def unfused() -> Iterator[None]:
+    """Attention that is not one kernel, as Transformer Engine has it: Megatron's own, with a kernel for the softmax."""
+    from megatron.core import parallel_state
+    from megatron.core.fusions.fused_softmax import FusedScaleMaskSoftmax
+    from megatron.core.models.backends import LocalSpecProvider
+    from megatron.core.transformer import dot_product_attention as own
+
+    state = mock.Mock(wraps=parallel_state, get_global_memory_buffer=_Buffers)
+    with (
+        mock.patch.object(LocalSpecProvider, "core_attention", lambda self: own.DotProductAttention),
+        mock.patch.object(own, "parallel_state", state),
+        mock.patch.object(own.DotProductAttention, "__init__", _sized(own.DotProductAttention.__init__)),
+        mock.patch.object(FusedScaleMaskSoftmax, "forward", _softmax),
+        mock.patch.object(torch.nn.functional, "dropout", _dropped),
+    ):
+        yield
 
 
 def _around(**options: Any) -> Any:
@@ -148,13 +219,15 @@ def _transformer_engine() -> Iterator[None]:
 def fused() -> Iterator[None]:
     """Attention, norms, gated activation, rotary positions and the optimizer in one kernel each; batches are copied to
     the device."""
-    from megatron.core import optimizer
+    from megatron.core import optimizer, tensor_parallel
+    from megatron.core.models.gpt import gpt_model
     from megatron.core.transformer import attention as layer
     from megatron.core.transformer import mlp, multi_latent_attention
 
     from primus_backend_megatron.rank import step
     from primus_backend_megatron.rank.patches import attention
 
+    parallel = {**vars(tensor_parallel), "ColumnParallelLinear": _Output}
     with (
         _transformer_engine(),
         _narrow(),
@@ -167,5 +240,6 @@ def fused() -> Iterator[None]:
         mock.patch.object(step, "_on_device", torch.clone),
         mock.patch.object(optimizer, "USING_PYTORCH_OPTIMIZER", False),
         mock.patch.object(optimizer, "Adam", _adam),
+        mock.patch.object(gpt_model, "tensor_parallel", SimpleNamespace(**parallel)),
     ):
         yield

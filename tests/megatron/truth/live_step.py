@@ -16,8 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from primus_backend_megatron.rank import arguments, train
 from tests.megatron.truth.live_fake import answered, discarded
-from tests.megatron.truth.live_fused import fused
-from tests.truth.live import Live, Watch
+from tests.megatron.truth.live_fused import fused, unfused
+from tests.truth.live import Watch
+from tests.truth.sharded import ShardedLive
 
 
 def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, Any]:
@@ -34,13 +35,16 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
         ``optimizer``: the most while its optimizer works; ``weights``: of the parameters.
     """
     os.environ.update(RANK=str(case["rank"]), WORLD_SIZE=str(case["world"]), LOCAL_RANK="0", LOCAL_WORLD_SIZE="1")
+    os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "8" if case["native"].get("use_torch_fsdp2") else "1"
     logging.disable(logging.WARNING)
     args, config = _arguments(case["native"])
-    live = Live(watch)
+    live = ShardedLive(watch)
     with FakeTensorMode(allow_non_fake_inputs=True), contextlib.ExitStack() as stack:
         stack.enter_context(answered(_rows(args), round(_rows(args) * case.get("load", 1))))
         if case["fused"]:
             stack.enter_context(fused())
+        if case["native"].get("attention_backend") == "unfused":
+            stack.enter_context(unfused())
         stack.enter_context(discarded(live))
         with live:
             return _steps(args, config, live, once=bool(case.get("once")), fused=case["fused"])
@@ -56,6 +60,7 @@ def _arguments(native: Mapping[str, Any]) -> tuple[Namespace, Any]:
     args.fake_process_group = True
     args.perform_initialization = False
     arguments.validate(args)
+    args.high_priority_stream_groups = []
     train._pad_vocabulary(args)
     set_global_variables(args, build_tokenizer=False)
     model = gpt_config_from_args(args)
@@ -87,7 +92,7 @@ class _Enough(Exception):
     """The first step has run backward."""
 
 
-def _steps(args: Namespace, config: Any, live: Live, *, once: bool, fused: bool) -> dict[str, Any]:
+def _steps(args: Namespace, config: Any, live: ShardedLive, *, once: bool, fused: bool) -> dict[str, Any]:
     from megatron.core.distributed import finalize_model_grads
     from megatron.core.enums import ModelType
     from megatron.core.pipeline_parallel import get_forward_backward_func

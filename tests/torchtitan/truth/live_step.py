@@ -18,7 +18,7 @@ from torchtitan.trainer import Trainer
 
 from tests.torchtitan.truth import building
 from tests.torchtitan.truth.building import alone, built, tied
-from tests.torchtitan.truth.live import ShardedLive
+from tests.truth.sharded import ShardedLive
 from tests.torchtitan.truth.live_fake import answered
 from tests.torchtitan.truth.live_fused import fused
 from tests.torchtitan.truth.live_stages import begin, neighbours

@@ -14,7 +14,7 @@ from torchtitan.tools import utils
 
 from primus_backend_torchtitan.rank.config import build_config
 from tests.torchtitan.truth.building import alone
-from tests.torchtitan.truth.live import ShardedLive
+from tests.truth.sharded import ShardedLive
 
 
 def measured(case: Mapping[str, Any]) -> dict[str, int]:

@@ -20,6 +20,7 @@ class _Rule:
 
 _TE = "Transformer Engine does not run on a CPU; Megatron's own layers compute the same"
 _FUSED = "the fused kernel needs CUDA; the unfused operations compute the same"
+_SHARDED = "Megatron shards weights over CUDA devices; each rank has them whole, with the same numbers"
 _GRAPH = "there are no CUDA graphs on a CPU; the operations are the same"
 
 RULES = (
@@ -50,6 +51,8 @@ RULES = (
     _Rule(
         "async_save", False, "a process that saves in the background needs CUDA; the same is saved before the next step"
     ),
+    _Rule("use_torch_fsdp2", False, _SHARDED),
+    _Rule("use_megatron_fsdp", False, _SHARDED),
     _Rule("nccl_ub", False, "NCCL needs CUDA or ROCm devices"),
     _Rule("use_sharp", False, "NCCL needs CUDA or ROCm devices"),
 )

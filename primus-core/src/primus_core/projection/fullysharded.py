@@ -106,7 +106,8 @@ def _parameter(parameter: Parameter, shape: ModelShape, place: Place) -> Static:
     if parameter.shared:
         return Static(gradients=stored)
     state = sum(size_of(shard.own, moment) for moment in sharding.moments)
-    return Static(weights=own, gradients=stored, moments=state, padding=stored - own)
+    copy = size_of(shard.own, sharding.copy) if sharding.copy else 0
+    return Static(weights=own, gradients=stored, main=copy, moments=state, padding=stored - own)
 
 
 def _gathered(parameter: Parameter, shape: ModelShape, place: Place) -> Gathering:

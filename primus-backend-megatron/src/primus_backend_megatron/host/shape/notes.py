@@ -13,7 +13,9 @@ _PREDICTION = (
 )
 _DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
 _FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
-_SHARDED = "Weights are counted whole on each rank; use_torch_fsdp2 and use_megatron_fsdp may hold less."
+_SHARDED = "Weights are counted whole on each rank; use_megatron_fsdp may hold less."
+_ROOT = "FSDP2 gathers the output layer of transformer_impl: local for longer than is counted: too low."
+_TOGETHER = "Layers of multi-token prediction are counted as if FSDP2 gathered each in one piece: too high."
 _SENT = "Fused attention over context parallel ranks is counted as if keys and values were gathered."
 
 
@@ -25,7 +27,9 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _PREDICTION: case.on("mtp_num_layers") and not predicts_with_loss(case),
         _DROPPED: not fused and case.on("attention_dropout"),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
-        _SHARDED: case.on("use_torch_fsdp2") or case.on("use_megatron_fsdp"),
+        _SHARDED: case.on("use_megatron_fsdp"),
+        _ROOT: case.on("use_torch_fsdp2") and not fused,
+        _TOGETHER: case.on("use_torch_fsdp2") and case.on("mtp_num_layers"),
         _SENT: fused and case.size("context_parallel_size") > 1,
     }
     return (*(note for note, true in told.items() if true), *unmodelled(case))

@@ -184,7 +184,7 @@ def _products(work: Work, experts: Experts) -> list[Operator]:
             makes=(fc1,),
             keeps=(source,),
             holds=held,
-            weights=(_weight(work, "linear_fc1"),),
+            weights=_weights(work, experts, "linear_fc1"),
             flops=flops * (2 if work.gated else 1),
         ),
         *_activation(work, experts, size, done),
@@ -195,15 +195,17 @@ def _products(work: Work, experts: Experts) -> list[Operator]:
             makes=(Activation(name="experts.output", bytes=rows * work.hidden * work.element),),
             keeps=(done.name,),
             holds=held,
-            weights=(_weight(work, "linear_fc2"),),
+            weights=_weights(work, experts, "linear_fc2"),
             flops=flops,
         ),
     ]
 
 
-def _weight(work: Work, part: str) -> str:
-    """The gradients of experts that work one after the other are made one after the other: that of the first."""
-    return expert_name(work.case, 0, part, "weight")
+def _weights(work: Work, experts: Experts, part: str) -> tuple[str, ...]:
+    """The gradients of experts that work one after the other are made one after the other: that of the first. FSDP2
+    takes them when all of the layer's are there."""
+    count = experts.local if work.case.on("use_torch_fsdp2") or experts.parts == 1 else 1
+    return tuple(expert_name(work.case, index, part, "weight") for index in range(count))
 
 
 def _activation(work: Work, experts: Experts, size: int, done: Activation) -> list[Operator]:

@@ -10,6 +10,8 @@ from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.operators import FP32, INT64
 from primus_core.shape import Activation, Operator
 
+_BF16 = 2
+
 
 def embedding(work: Work) -> list[Operator]:
     """Rows of the table, made sequence first. Tokens and positions of a batch that is kept anyway are not counted."""
@@ -80,8 +82,10 @@ def _logits(work: Work, source: str) -> Operator:
 
 
 def _loss(work: Work) -> list[Operator]:
+    """Fused, it keeps as much, and makes the gradient of the logits in bf16, whatever their format."""
     exact = work.logits(FP32) if work.element != FP32 else 0
     probabilities = Activation(name="probabilities", bytes=exact, gradient=0)
+    made_anew = work.case.on("cross_entropy_loss_fusion") and not work.case.on("bf16")
     targets = Activation(name="targets", bytes=work.tokens * (3 * INT64 + 3 * FP32 + 1), gradient=0)
     return [
         Operator(
@@ -91,8 +95,9 @@ def _loss(work: Work) -> list[Operator]:
             holds=("logits",) if _keeps_first(work) else ("logits", "input"),
             makes=(probabilities, targets, Activation(name="loss", bytes=work.tokens * FP32)),
             keeps=("probabilities", "targets"),
-            scratch=_beside_predictions(work),
-            passes=("logits",) if work.element == FP32 else (),
+            scratch=_beside_predictions(work) + _arrived(work),
+            backward_scratch=work.logits(_BF16) if made_anew else 0,
+            passes=("logits",) if work.element == FP32 and not made_anew else (),
         )
     ]
 
@@ -104,6 +109,12 @@ def _beside_predictions(work: Work) -> int:
         return 0
     again = work.case.values["recompute_granularity"] == "full" and work.case.values["recompute_method"] == "uniform"
     return work.stream() * (int(not again) + int(not _keeps_first(work)))
+
+
+def _arrived(work: Work) -> int:
+    """With FSDP2 the loss is computed inside the sharded model: the buffer that the output layer's weight arrived in
+    stays until the loss is there. The backward pass fills it before that of the loss, as that of a layer."""
+    return work.vocabulary * work.hidden * work.element if work.case.on("use_torch_fsdp2") else 0
 
 
 def _keeps_first(work: Work) -> bool:

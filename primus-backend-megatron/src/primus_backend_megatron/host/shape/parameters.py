@@ -164,7 +164,9 @@ def expert_name(case: Case, index: int, part: str, kind: str) -> str:
 
 
 def _expert(tensors: Tensors, name: str, sizes: tuple[int, ...], axes: Axes) -> Parameter:
-    return Parameter(name=name, shape=sizes, dtype=tensors.dtype, axes=axes, spread="expert", expert=True)
+    """With FSDP2 all ranks that share data have shards of it, as of every other weight."""
+    apart = not tensors.case.on("use_torch_fsdp2")
+    return Parameter(name=name, shape=sizes, dtype=tensors.dtype, axes=axes, spread="expert", expert=apart)
 
 
 def _shared(tensors: Tensors) -> list[Parameter]:

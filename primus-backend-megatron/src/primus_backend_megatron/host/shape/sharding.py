@@ -27,6 +27,7 @@ def groups_of(case: Case) -> Mapping[Group, int]:
         "context": context,
         "pipeline": pipeline,
         "data": max(1, case.world_size // (tensor * pipeline)),
+        "shard": max(1, case.world_size // (tensor * pipeline)),
         "replicate": case.size("num_distributed_optimizer_instances"),
         "expert": expert,
         "expert_tensor": expert_tensor,
@@ -35,18 +36,40 @@ def groups_of(case: Case) -> Mapping[Group, int]:
 
 
 def sharding_of(case: Case) -> Sharding:
-    """Weights whole on each rank; the optimizer's state too, or in equal shares."""
+    """Weights whole on each rank, unless they are fully sharded; the optimizer's state too, or in equal shares."""
+    if case.on("use_torch_fsdp2"):
+        return _fully_sharded(case)
     divided = case.on("use_distributed_optimizer") or case.on("overlap_param_gather")
     return Sharding(
         scheme="distributed_optimizer" if divided else "replicated",
         gradient=_gradient(case),
         main=_main(case),
-        moments=tuple(_state(case, name) for name in _MOMENTS[: 2 if case.values["optimizer"] == "adam" else 1]),
+        moments=_moments(case),
         bucket=_bucket(case),
         optimizer=_optimizer(case),
         copies_gradients=_main(case) is not None and _gradient(case) != "fp32" and not _aware(case),
         multiple=_FAST if case.on("ddp_pad_buckets_for_high_nccl_busbw") else _PLAIN,
     )
+
+
+def _fully_sharded(case: Case) -> Sharding:
+    """PyTorch's FSDP2 without a policy of its own: shards, what is gathered and gradients in the format of the model;
+    the optimizer copies bf16 shards and their gradients to fp32."""
+    dtype = dtype_of(case)
+    return Sharding(
+        scheme="fully_sharded",
+        gradient=dtype,
+        main=None,
+        copy=None if dtype == "fp32" else "fp32",
+        moments=_moments(case),
+        optimizer=_optimizer(case),
+        copies_gradients=dtype != "fp32",
+        reshard_after_forward=case.on("torch_fsdp2_reshard_after_forward"),
+    )
+
+
+def _moments(case: Case) -> tuple[DType, ...]:
+    return tuple(_state(case, name) for name in _MOMENTS[: 2 if case.values["optimizer"] == "adam" else 1])
 
 
 def _gradient(case: Case) -> DType:

@@ -1,4 +1,4 @@
-"""How many bytes of tensors live at a time while TorchTitan trains, whether they are real, fake or on no device."""
+"""How many bytes of tensors live at a time while a model with fully sharded weights trains, on any device or none."""
 
 from __future__ import annotations
 
