@@ -708,4 +708,4 @@ def test_host_imports_no_heavy_library() -> None:
 )
 def test_device_queue_of_overlapping_layouts(params: dict[str, Value], queues: dict[str, str]) -> None:
     """Layouts that overlap communication get the single device queue that Megatron demands; others do not."""
-    assert translate({**MOCK, **params}).environment == queues
+    assert translate({**MOCK, **params}, accelerator="cuda").environment == queues
