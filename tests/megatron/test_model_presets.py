@@ -61,7 +61,7 @@ def judged(model: str, folder: Path) -> Judged:
 
 @pytest.mark.parametrize("preset", sorted(PUBLISHED.keys() | HYBRIDS | PROXIES))
 def test_megatron_trains_a_published_model_or_says_what_it_needs(preset: str, tmp_path: Path) -> None:
-    """Megatron knows every parameter of a model's preset; what it cannot build is named, and apart from it what a package would build."""
+    """Megatron knows every parameter of a preset; what it cannot build is named, and what a package would build."""
     known = schema_for("0.19.2").parameters.keys() | foreign_keys().keys()
     found = judged(f"{preset}.yaml", tmp_path)
     assert {name for name, leaf in found.module.params.items() if leaf.origin.layer == "model"} <= known
