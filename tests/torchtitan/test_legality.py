@@ -18,6 +18,7 @@ REPLICATE = "parallelism.data_parallel_replicate_degree"
 SHARD = "parallelism.data_parallel_shard_degree"
 SCHEDULE = "parallelism.pipeline_parallel_schedule"
 SEQUENCE = "parallelism.enable_sequence_parallel"
+RESHARD = "parallelism.fsdp_reshard_after_forward"
 MODULES = "parallelism.module_fqns_per_model_part"
 PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST = "parallelism.pipeline_parallel_first_stage_less_layers"
@@ -219,6 +220,12 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         2,
         "expert-sequence",
         ["only where the sequence is divided", f"set {SEQUENCE}: true, {EXPERT}: 1", f"{SEQUENCE}: false (exp.yaml:"],
+    ),
+    "gradients that would be lost": (
+        {**PP2, SCHEDULE: "DualPipeV", "loss.kind": "cross_entropy", RESHARD: "always", "global_batch_size": 8},
+        2,
+        "reshard",
+        ["lose gradients without a word", f"set {RESHARD}: default", '"always" (exp.yaml:'],
     ),
     "selective recomputation of halves": (
         {**PP2, SCHEDULE: "ZBVZeroBubble", "loss.kind": "cross_entropy", "activation_checkpoint.kind": "selective"},

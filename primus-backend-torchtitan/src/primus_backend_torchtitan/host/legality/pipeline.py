@@ -15,7 +15,7 @@ from primus_core.planning.nearest import nearest_sizes
 
 _LAYERS, _TIED = "model.num_layers", "model.untie_embeddings_and_output_weights"
 _SCHEDULE, _FILE = "parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule_csv"
-_LOSS, _PIECES = "loss.kind", "loss.num_chunks"
+_LOSS, _PIECES, _RESHARD = "loss.kind", "loss.num_chunks", "parallelism.fsdp_reshard_after_forward"
 _PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 _FIRST, _LAST = (f"parallelism.pipeline_parallel_{end}_stage_less_layers" for end in ("first", "last"))
 _GLOBAL, _LOCAL, _MICRO = (
@@ -59,6 +59,14 @@ def check_pipeline(case: Case) -> Iterator[Finding]:
             "comes in pieces",
             (_LOSS, _PIECES, _SCHEDULE),
             f"set {_LOSS}: cross_entropy and leave out {_PIECES}, or choose another schedule",
+        )
+    if schedule.splits and case.values[_RESHARD] == "always":
+        yield case.error(
+            "reshard",
+            f"weights lose gradients without a word where {schedule.name} computes these apart and the weights are "
+            "divided again after each forward pass: what was gathered is not there to be found",
+            (_RESHARD, _SCHEDULE),
+            f"set {case.name(_RESHARD)}: default, or choose another schedule",
         )
 
 
