@@ -95,7 +95,8 @@ def pieces(work: Work, number: int) -> list[Operator]:
     The copies of the pieces and the sum of their gradients in fp32 live all the time; so does the gradient of the
     output layer's weight, in fp32, to which each piece adds its own. The logits of a piece stay until the next ones are
     there. After the last piece the weight's gradient is reduced. With a pipeline all this happens once a micro batch
-    has run forward, and the gradient of its stream stays until it runs backward.
+    has run forward, and the gradient of its stream stays until it runs backward; a buffer that the weight's gradient is
+    sent from is there already, of the micro batch before.
     """
     exact = work.logits(FP32) // number
     logits_ = work.logits() // number
@@ -104,8 +105,8 @@ def pieces(work: Work, number: int) -> list[Operator]:
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact
     weight = 2 * logits_ + numbers * work.element + work.whole // number
     reduced = logits_ + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
-    most = work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced)
     piped = work.case.size(PIPELINE) > 1
+    most = work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced - (summed_ if piped else 0))
     stream = (Activation(name="gradient", bytes=work.whole, gradient=0),) if piped else ()
     return [
         Operator(
