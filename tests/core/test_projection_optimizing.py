@@ -55,6 +55,23 @@ def test_roots_of_moments(optimizer: Literal["fused", "foreach", "for-loop"], sc
     assert needed(shape(optimizer, scheme)) == 4 * elements
 
 
+@pytest.mark.parametrize(("recompute", "groups"), [(0, 0), (1, 5), (2, 3)])
+def test_what_recomputed_blocks_leave(recompute: int, groups: int) -> None:
+    """Once for each group of five layers, until they run again."""
+    plain = shape("fused")
+    run = Run(block="layer", count=5, recompute=recompute)
+    left = evolve(plain, blocks={"layer": evolve(LAYER, remains=20)}, stages=(((run,),),))
+    assert peak(left, 0, per_rank(left, 0), 0).parts.get(INPUT, 0) == 20 * groups
+
+
+def test_copies_of_shards_take_the_place_of_gradients() -> None:
+    """150 elements for the roots of matrices; 157 gradients of two bytes are gone by then, and their copies there."""
+    plain = shape("foreach", "fully_sharded")
+    copying = evolve(plain, sharding=evolve(plain.sharding, main=None, copy="fp32", copies_gradients=True))
+    assert per_rank(copying, 0).main == 4 * 157
+    assert needed(copying) == 4 * 157 + 4 * 150 - 2 * 157
+
+
 def test_gradients_that_are_copied_are_all_there() -> None:
     """157 elements in fp32 beside what arithmetic needs."""
     copying = evolve(shape("fused"), sharding=evolve(shape("fused").sharding, copies_gradients=True))

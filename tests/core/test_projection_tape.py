@@ -242,6 +242,9 @@ def test_groups_of_recomputed_blocks_keep_their_input() -> None:
     kept_again, gradients = 90 + 100, 40 + 6
     assert found.bytes == 10 + 10 + kept_again + 10 + gradients
     assert found.at == "layer: down, backward"
+    blocks = {**told.blocks, "layer": evolve(told.blocks["layer"], remains=200)}
+    left = peak(evolve(told, stages=stages, blocks=blocks), 0)
+    assert left.bytes == 10 + kept_again + 10 + gradients + 100
 
 
 @pytest.mark.parametrize("name", ["1f1b", "gpipe", "interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"])

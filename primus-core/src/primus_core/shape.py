@@ -155,6 +155,9 @@ class Block:
     leaves: int = 0
     """Bytes that stay once it has run backward, until its micro batch has: of a gradient that it makes, of a weight
     that an earlier block of the chunk reads too, or of an output that the library still refers to."""
+    remains: int = 0
+    """Bytes that stay once what runs again has run backward, until it runs forward: its input and, half of it, the
+    gradient of this, which the library still refers to; of blocks that run again together once."""
 
 
 @frozen(kw_only=True)

@@ -258,6 +258,20 @@ CHOSEN = (
         fused=True,
         params={**SHARED, **selected("moe", "shared_experts"), "num_layers": 3},
     ),
+    Case(
+        name="layers with experts recomputed one by one, fused",
+        fused=True,
+        params={
+            **MIXTURE,
+            "num_layers": 4,
+            **recomputed("full", recompute_method="uniform", recompute_num_layers=1),
+        },
+    ),
+    Case(
+        name="one more token predicted by a layer with experts, all recomputed, fused",
+        fused=True,
+        params={**MIXTURE, **NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
+    ),
     Case(name="fully sharded, fused", params=FULLY_SHARDED, ranks=4, fused=True),
     Case(
         name="fully sharded over ranks that divide it unequally, fp32, fused",

@@ -32,7 +32,7 @@ class _Back:
         self.shards = 0
         self.accumulated = 0
         self.arrivals = arrivals
-        self.waiting = 0
+        self.waiting = self.passing = 0
         self.left: Parts = {}
 
     def run(self) -> Backward:
@@ -43,6 +43,8 @@ class _Back:
             positions = [position for position, _ in members]
             if self.chunk.units[positions[0]].group is None:
                 self._block(positions[0], self.ran.sources[positions[0]], self.ran.lefts[positions[0]])
+                block = self.chunk.units[positions[0]].block
+                self.live = plus(self.live, {INPUT: block.remains if block.recomputed else 0})
             else:
                 self._group(positions)
         return Backward(most=self.peak.most, left=self._waiting() if self.halved else self.left)
@@ -76,6 +78,9 @@ class _Back:
         for position, own, left in reversed(again):
             self._block(position, own, left)
         self.live = minus(self.live, plus(copy, self.ran.lefts[order[0]]))
+        remains = max(self.chunk.units[position].block.remains for position in order)
+        self.live = plus(self.live, {INPUT: self.passing + remains // 2})
+        self.passing = remains - remains // 2
 
     def _block(self, position: int, source: int, left: Parts) -> None:
         unit = self.chunk.units[position]

@@ -12,9 +12,9 @@ from itertools import pairwise
 from primus_core.projection import fullysharded, states
 from primus_core.projection.iteration import WORKSPACE, Peak, given
 from primus_core.projection.memory import INPUT
-from primus_core.projection.places import FIRST, Place
+from primus_core.projection.places import FIRST, Place, held
 from primus_core.projection.static import Static
-from primus_core.shape import DTYPE_BYTES, ModelShape
+from primus_core.shape import DTYPE_BYTES, Block, ModelShape, Run
 
 OPTIMIZER = "the optimizer's step"
 
@@ -27,10 +27,17 @@ def peak(shape: ModelShape, stage: int, static: Static, workspace: int, place: P
         workspace: bytes that the forward and backward passes have left allocated.
     """
     left = sum(sizes[stage] for sizes in (shape.schedule.remains, shape.schedule.received) if sizes)
+    left += sum(_remaining(shape.blocks[run.block], run) for run in held(shape, stage))
     left += given(shape, stage)
     parts = {OPTIMIZER: _working(shape, stage, static, place), INPUT: left, WORKSPACE: workspace}
     parts = {name: size for name, size in parts.items() if size}
     return Peak(bytes=sum(parts.values()), at=OPTIMIZER, parts=parts)
+
+
+def _remaining(block: Block, run: Run) -> int:
+    if run.recompute:
+        return block.remains * -(-run.count // run.recompute)
+    return block.remains * run.count if block.recomputed else 0
 
 
 def _working(shape: ModelShape, stage: int, static: Static, place: Place) -> int:

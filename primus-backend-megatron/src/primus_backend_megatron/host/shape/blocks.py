@@ -48,7 +48,21 @@ def _block(case: Case, kind: str) -> Block:
         recomputed=recomputed_of(case, kind),
         workspace=_workspace(Work.of(case), kind),
         leaves=_leaves(Work.of(case), kind),
+        remains=_remains(Work.of(case), kind),
     )
+
+
+def _remains(work: Work, kind: str) -> int:
+    """The library names the routed tokens' weights until it routes again, and by them what was recomputed from; a layer
+    of multi-token prediction is recomputed from two inputs."""
+    case, values = work.case, work.case.values
+    like = kinds_of(case)[-1] if kind == PREDICTION else kind
+    whole, modules = values["recompute_granularity"] == "full", values["recompute_modules"]
+    again = whole or (isinstance(modules, list) and "moe" in modules)
+    if like != EXPERTS or values["recompute_granularity"] is None or not again:
+        return 0
+    times = case.size("mtp_num_layers") * (1 + whole) if kind == PREDICTION else 1
+    return 2 * times * work.stream()
 
 
 def _leaves(work: Work, kind: str) -> int:
