@@ -11,8 +11,10 @@ from primus_core.shape import Operator, Recomputed
 _KIND, _FORCED = "activation_checkpoint.kind", "activation_checkpoint.force_recompute_mm_shapes_by_fqns"
 _GATE = "moe.router.gate"
 _SAVED = ("attention.inner_attention",)
-_SUMS = ("attended.sum", "down.sum")
-"""Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name."""
+_SUMS = ("attended.sum", "down.sum", "moe.sum")
+_CHOICE = "moe.router.choose"
+"""Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name, sums
+over ranks that each get a part of, and the choice of experts."""
 
 
 def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
@@ -31,7 +33,7 @@ def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed
 def _saved(case: Case, operators: Sequence[Operator]) -> Iterator[str]:
     """Every second product from the first on, not counting those as wide as a router; sums over ranks; attention; and
     on a CPU the products that it may consist of."""
-    kept = (_SAVED if case.accelerator != "cpu" else ()) + (_SUMS if _divides_tokens(case) else ())
+    kept = (_CHOICE, *(_SAVED if case.accelerator != "cpu" else ()), *(_SUMS if _divides_tokens(case) else ()))
     products = [op.name for op in operators if _is_product(op)]
     for op in operators:
         if op.name in (*kept, *products[::2]):
