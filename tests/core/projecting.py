@@ -32,6 +32,7 @@ def check(answer: Mapping[str, Any]) -> None:
         assert min(sizes) >= 0
         assert sum(sizes) == stage["bytes"]
         assert min(stage["parts"].values(), default=0) >= 0
+        assert sum(stage["weight_parts"].values()) == stage["weights"]
         assert sum(stage["parts"].values()) == stage["activations"]
     heaviest = max(stage["bytes"] for stage in answer["stages"])
     assert answer["stages"][answer["heaviest"]]["bytes"] == heaviest

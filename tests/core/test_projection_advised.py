@@ -95,7 +95,7 @@ def test_layers_are_cut_into_stages_that_a_run_takes(
     [
         MI300X / "deepseek_v3-BF16-pretrain.yaml",
         REFERENCE / "torchtitan/MI300X/deepseek_v3_671b-pretrain.yaml",
-        REFERENCE / "torchtitan/MI300X/llama4_17Bx128E-BF16-pretrain.yaml",
+        REFERENCE / "torchtitan/MI300X/deepseek_v3_236b-BF16-pretrain.yaml",
     ],
     ids=lambda file: file.stem,
 )

@@ -26,11 +26,27 @@ def test_text_and_page_tell_the_same(capsys: pytest.CaptureFixture[str], tmp_pat
     words = ["--config", str(EXAMPLES / "llama-tiny.yaml"), "--gpu", "MI300X", "--html", str(page)]
     assert main(["projection", "memory", *words, "pipeline_model_parallel_size=2", "--gpus", "4"]) == 0
     text, html = capsys.readouterr().out, page.read_text(encoding="utf-8")
-    for told in ("stage 1", "optimizer state", "unverified", "192.0 GiB"):
+    for told in ("Its weights, by component", "optimizer state", "unverified", "192.0 GiB"):
         assert told in text
         assert told in html
     assert "<svg" in html
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_folder_is_no_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A page that cannot be written is told by the name that the user gave, with what to do; nothing is left behind."""
+    words = ["projection", "memory", "--config", str(EXAMPLES / "llama-tiny.yaml"), "--html"]
+    assert main([*words, str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert f"--html '{tmp_path}' is no file to write" in told
+    assert f"--html {tmp_path}/memory.html" in told
+    (tmp_path / "file").touch()
+    assert main([*words, str(tmp_path / "file/page.html")]) == 3
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/file/page.html" in told
+    assert "name a file in a folder that you may write to" in told
+    assert ".tmp" not in told
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_modes_reach_it(capsys: pytest.CaptureFixture[str]) -> None:

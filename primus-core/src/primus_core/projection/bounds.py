@@ -80,6 +80,7 @@ def _bytes(parameter: Parameter, shape: ModelShape) -> tuple[int, int]:
     sharding = shape.sharding
     moments = sum(DTYPE_BYTES[moment] for moment in sharding.moments)
     if sharding.scheme == "fully_sharded":
-        return 2 * DTYPE_BYTES[sharding.main or parameter.dtype], moments
+        copy = DTYPE_BYTES[sharding.copy] if sharding.copy else 0
+        return 2 * DTYPE_BYTES[sharding.main or parameter.dtype], copy + moments
     main = 0 if sharding.main in (None, parameter.dtype) else DTYPE_BYTES[sharding.main or parameter.dtype]
     return DTYPE_BYTES[parameter.dtype] + DTYPE_BYTES[sharding.gradient], main + moments

@@ -13,6 +13,7 @@ from primus_core.hardware import AcceleratorModel, accelerator_models
 from primus_core.parameters import nearest
 from primus_core.plan import RunPlan
 from primus_core.projection.advice import Advice, Effect
+from primus_core.projection.components import weights_by_component
 from primus_core.projection.fit import GIB, Fit, Margin, fit, margin_of
 from primus_core.projection.flops import flops_of
 from primus_core.projection.project import Projection, Stage, project
@@ -43,6 +44,8 @@ class StageFigures:
     """What runs when that is most."""
     parts: Mapping[str, int]
     """Of the activations, by component."""
+    weight_parts: Mapping[str, int]
+    """Of the weights, by component."""
 
 
 @frozen(kw_only=True)
@@ -155,7 +158,7 @@ def _answer(plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit
         hardware_flops_per_token=flops.hardware,
         model_flops_per_iteration=flops.model_per_iteration,
         model_flops_per_gpu=flops.model_per_gpu,
-        stages=tuple(map(_figures, projection.stages)),
+        stages=tuple(map(_figures, projection.stages, weights_by_component(shape))),
         heaviest=projection.heaviest.number,
         needed=found.needed,
         margin=found.margin,
@@ -169,7 +172,7 @@ def _answer(plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit
     )
 
 
-def _figures(stage: Stage) -> StageFigures:
+def _figures(stage: Stage, weight_parts: Mapping[str, int]) -> StageFigures:
     static = stage.static
     return StageFigures(
         stage=stage.number,
@@ -184,8 +187,13 @@ def _figures(stage: Stage) -> StageFigures:
         padding=static.padding,
         activations=stage.activations,
         at=stage.peak.at,
-        parts=dict(sorted(stage.parts.items(), key=lambda part: -part[1])),
+        parts=_largest_first(stage.parts),
+        weight_parts=_largest_first(weight_parts),
     )
+
+
+def _largest_first(parts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
 
 def _assumptions(projection: Projection, advice: Advice | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -63,6 +64,10 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError(f"no projection of {args.suite}", why=why, remedy="`primus projection memory` is there")
     if args.gpus is not None and args.gpus < 1:
         raise ConfigError(f"--gpus {args.gpus}", why="a run has at least one rank", remedy="give 1 or more")
+    if args.html is not None and (not args.html or os.path.isdir(args.html)):
+        why = "it is a folder" if args.html else "the name is empty"
+        remedy = f"name a file: --html {os.path.join(args.html, 'memory.html')}"
+        raise ConfigError(f"--html {args.html!r} is no file to write", why=why, remedy=remedy)
     if not 1 <= args.moe_load_factor < math.inf:
         why = "the busiest rank gets at least its equal share"
         raise ConfigError(f"--moe-load-factor {args.moe_load_factor:g}", why=why, remedy="give 1 or more")
@@ -82,4 +87,5 @@ def _write(path: str, text: str) -> None:
     try:
         write_atomic(Path(path), text)
     except OSError as error:
-        raise RunError("cannot write the page", where=path, why=str(error)) from None
+        why, remedy = error.strerror or str(error), "name a file in a folder that you may write to"
+        raise RunError("cannot write the page", where=path, why=why, remedy=remedy) from None

@@ -29,7 +29,7 @@ from primus_core.planning.job import Request
 from primus_core.planning.launcheroptions import typed_sections
 from primus_core.planning.make import asked_env
 from primus_core.planning.sections import SLURM
-from primus_core.projection.advice import Setting
+from primus_core.projection.changing import Setting
 from primus_core.projection.project import Projection, project
 from primus_core.projection.routing import routes, unbalanced
 from primus_core.records import frozen

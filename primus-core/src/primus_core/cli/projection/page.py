@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from primus_core.cli.projection.answer import Answer, StageFigures
+from primus_core.cli.projection.answer import Answer
+from primus_core.cli.projection.stages import KINDS, NAMES, size_of, tables_of
 from primus_core.projection.advice import Effect
 from primus_core.quantities import memory_size
 from primus_core.render.bars import Bars, Part
@@ -12,16 +11,13 @@ from primus_core.render.pages import Block, Page, Paragraph
 from primus_core.render.tables import Column, Table
 
 _GIB = 1 << 30
-_KINDS = ("weights", "gradients", "main_weights", "moments", "buffers", "padding", "activations")
-_NAMES = {"main_weights": "main weights", "moments": "optimizer state"}
-_MOST_STAGES = 8
-"""Columns of a table in a terminal; of more stages, those that differ are shown."""
 
 
 def projection_page(answer: Answer) -> Page:
     """All that is told, from top to bottom."""
-    blocks: list[Block] = [Paragraph(_run(answer)), Paragraph(_verdict(answer)), _stages(answer), _chart(answer)]
-    blocks += [table for table in (_activations(answer), _margin(answer)) if table.rows]
+    blocks: list[Block] = [Paragraph(_run(answer)), Paragraph(_verdict(answer))]
+    blocks += [*tables_of(answer.stages, answer.heaviest), _chart(answer)]
+    blocks += [_margin(answer)] if answer.margin else []
     blocks += [Paragraph(answer.sought)] if answer.sought else []
     blocks += [_changes(answer)] if answer.changes else []
     blocks += [Paragraph(f"Assumed: {text}") for text in answer.assumptions]
@@ -55,42 +51,6 @@ def _verdict(answer: Answer) -> str:
     return f"{told}, {of}. " + (f"It fits: {spare} are left." if answer.fits else f"It does not fit: {spare} too much.")
 
 
-def _stages(answer: Answer) -> Table:
-    shown = list(_shown(answer))
-    columns = (Column("component"), *(Column(f"stage {stage.stage}", "right") for stage in shown))
-    rows = [(_NAMES.get(kind, kind), *(memory_size(size_of(stage, kind)) for stage in shown)) for kind in _KINDS]
-    rows = [row for row, kind in zip(rows, _KINDS, strict=True) if any(size_of(stage, kind) for stage in shown)]
-    heaviest = (f"{memory_size(stage.bytes)}{' *' * (stage.stage == answer.heaviest)}" for stage in shown)
-    blocks = (", ".join(f"{count} {name}" for name, count in stage.blocks.items()) for stage in shown)
-    rows += [("together", *heaviest), ("parameters", *(f"{stage.parameters:,}" for stage in shown)), ("holds", *blocks)]
-    left = len(answer.stages) - len(shown)
-    more = f"; {left} more stages need no more than these" if left else ""
-    return Table(title=f"Memory of a rank, by stage (* the heaviest){more}", columns=columns, rows=tuple(rows))
-
-
-def _shown(answer: Answer) -> Iterator[StageFigures]:
-    """All, or the first, the last, the heaviest and those that need most beside it."""
-    if len(answer.stages) <= _MOST_STAGES:
-        yield from answer.stages
-        return
-    ends = {0, len(answer.stages) - 1, answer.heaviest}
-    by_size = sorted(answer.stages, key=lambda stage: -stage.bytes)
-    chosen = ends | {stage.stage for stage in by_size[: _MOST_STAGES - len(ends)]}
-    yield from (stage for stage in answer.stages if stage.stage in chosen)
-
-
-def size_of(stage: StageFigures, kind: str) -> int:
-    """Bytes of one row of the table."""
-    return int(getattr(stage, kind))
-
-
-def _activations(answer: Answer) -> Table:
-    stage = answer.stages[answer.heaviest]
-    rows = tuple((name, memory_size(size)) for name, size in stage.parts.items() if size)
-    title = f"What comes and goes on stage {stage.stage}, at its most: {stage.at}"
-    return Table(title=title, columns=(Column("component"), Column("memory", "right")), rows=rows)
-
-
 def _margin(answer: Answer) -> Table:
     rows = tuple(
         (one.name, memory_size(one.bytes), "measured" if one.verified else "unverified", one.why)
@@ -115,8 +75,8 @@ def _change(effect: Effect, ranks: int) -> tuple[str, ...]:
 
 def _chart(answer: Answer) -> Bars:
     parts = [
-        Part(name=_NAMES.get(kind, kind), sizes=tuple(size_of(stage, kind) / _GIB for stage in answer.stages))
-        for kind in _KINDS
+        Part(name=NAMES.get(kind, kind), sizes=tuple(size_of(stage, kind) / _GIB for stage in answer.stages))
+        for kind in KINDS
     ]
     margin = sum(one.bytes for one in answer.margin) / _GIB
     parts.append(Part(name="margin (see below)", sizes=(margin,) * len(answer.stages)))
