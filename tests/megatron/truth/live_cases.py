@@ -272,6 +272,17 @@ CHOSEN = (
         fused=True,
         params={**MIXTURE, **NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
     ),
+    Case(name="a shared expert with a gate", params={**SHARED, "moe_shared_expert_gate": True, "num_layers": 3}),
+    Case(
+        name="a shared expert with a gate recomputed, fused",
+        fused=True,
+        params={**SHARED, "moe_shared_expert_gate": True, **selected("shared_experts")},
+    ),
+    Case(
+        name="layer norms recomputed, biases and dropout, fused",
+        fused=True,
+        params={**GPT, **selected("layernorm"), "num_layers": 3},
+    ),
     Case(name="fully sharded, fused", params=FULLY_SHARDED, ranks=4, fused=True),
     Case(
         name="fully sharded over ranks that divide it unequally, fp32, fused",

@@ -70,6 +70,23 @@ class Rotation(torch.autograd.Function):
         return torch.empty_like(gradients[0])
 
 
+class Dropout(torch.autograd.Function):
+    """Keeps what was dropped, one byte each."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Any) -> Any:
+        ctx.save_for_backward(torch.empty_like(source, dtype=torch.bool))
+        return torch.empty_like(source)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return torch.empty_like(gradients[0])
+
+
+def _dropped(source: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    return Dropout.apply(source) if p and training else source
+
+
 def _attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     return FlashAttention.apply(query, key, value)
 
@@ -80,6 +97,10 @@ def _norm(self: Any, source: Any) -> Any:
 
 def _gated(source: Any, bias: Any, *options: Any) -> Any:
     return Elementwise.apply(source, source.shape[-1] // 2)
+
+
+def _curved(source: Any, bias: Any) -> Any:
+    return Elementwise.apply(source, source.shape[-1])
 
 
 def _weighted(source: Any, bias: Any, weights: Any, *options: Any) -> Any:
@@ -234,6 +255,8 @@ def fused() -> Iterator[None]:
         mock.patch.object(attention, "scaled_dot_product_attention", _attention),
         mock.patch.object(torch.nn.RMSNorm, "forward", _norm),
         mock.patch.object(mlp, "bias_swiglu_impl", _gated),
+        mock.patch.object(mlp, "bias_gelu_impl", _curved),
+        mock.patch.object(torch.nn.functional, "dropout", _dropped),
         mock.patch.object(layer, "apply_rotary_pos_emb", _rotated),
         mock.patch.object(multi_latent_attention, "apply_rotary_pos_emb", _rotated),
         mock.patch.object(mlp, "weighted_bias_swiglu_impl", _weighted),

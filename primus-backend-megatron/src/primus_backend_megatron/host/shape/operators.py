@@ -163,7 +163,9 @@ _EXPERT_PARTS = {
             *_dropped("experts.activation", "experts.activation", "mlp.experts.linear_fc2"),
         ),
     ),
-    "shared_experts": (_part(_FIRST_SHARED, "mlp.shared_experts.linear_fc2"),),
+    "shared_experts": (
+        (*_part(_FIRST_SHARED, "mlp.shared_experts.gate"), *_part(_FIRST_SHARED, "mlp.shared_experts.linear_fc2")),
+    ),
 }
 
 _OPERATORS: Mapping[str, Callable[[Work], Sequence[Operator]]] = {

@@ -85,7 +85,23 @@ def _shared(work: Work, source: str) -> list[Operator]:
     if not _has_shared(work):
         return []
     width = work.case.size("moe_shared_expert_intermediate_size") // work.tensor
-    return dense(work, "mlp.shared_experts", source, "shared", width)
+    name = "mlp.shared_experts"
+    if not work.case.on("moe_shared_expert_gate"):
+        return dense(work, name, source, "shared", width)
+    return [*dense(work, name, source, "ungated", width), _gate(work, f"{name}.gate", source)]
+
+
+def _gate(work: Work, name: str, source: str) -> Operator:
+    """Weighs the shared expert's output, which it keeps, by a number for each token."""
+    return Operator(
+        name=name,
+        component=_COMPONENT,
+        reads=(source, "ungated"),
+        makes=(Activation(name="shared", bytes=work.stream()),),
+        keeps=(source, "ungated"),
+        weights=(f"{name}_weight",),
+        flops=2 * work.tokens * work.context * work.hidden,
+    )
 
 
 def _sum(work: Work) -> list[Operator]:
