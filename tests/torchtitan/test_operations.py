@@ -1,23 +1,35 @@
-"""The operations that the back end tells are those that TorchTitan's own model runs."""
+"""The operations that the back end tells are those that TorchTitan's own training step runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from primus_core.projection.flops import flops_of
+import pytest
+
 from tests.torchtitan.ranks import Ranks
-from tests.torchtitan.truth.comparing import Case, shape_of
-from tests.torchtitan.truth.layouts import Layout, plans_of
-from tests.torchtitan.truth.models import SMALL, shallow
+from tests.torchtitan.truth.flops_accuracy import cases, compare
+from tests.truth.flops import wrong
+from tests.truth.steps import named
+
+CASES = list(cases())
+FAST = (
+    "experts of two ranks, sequence parallel",
+    "latent attention with experts, sequence parallel",
+    "context parallel",
+    "recomputed in part",
+    "last of two stages, fused",
+)
+"""Every kind of layer, and of layout and recomputation the main ones."""
 
 
-def test_products_are_those_that_pytorch_counts(titan_ranks: Ranks, tmp_path: Path) -> None:
-    """Forward and backward, of experts too, the same number; of whole attention, as PyTorch counts it."""
-    cases = {}
-    for model in ("dense", "latent"):
-        layout, plan = next(plans_of(shallow(SMALL[model]), [Layout(1, {})]))
-        cases[model] = Case(name=layout.name, plan=plan, shape=shape_of(plan), ranks=(0,))
-    entry, asked = "tests.torchtitan.truth.entry:count", {name: case.asked() for name, case in cases.items()}
-    found = titan_ranks.run(tmp_path, world=1, entry=entry, prepared={"truth": {"cases": asked}}).check().result()
-    wanted = {name: flops_of(case.shape, "whole").model * case.shape.tokens for name, case in cases.items()}
-    assert found == wanted
+@pytest.mark.parametrize("name", FAST)
+def test_products_are_those_that_pytorch_counts(name: str, titan_ranks: Ranks, tmp_path: Path) -> None:
+    """Of one rank: forward, backward and again, repeated on each rank or not; of whole attention, as PyTorch counts."""
+    assert not wrong(compare(titan_ranks, tmp_path, named(CASES, [name])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [case.name for case in CASES if case.name not in FAST])
+def test_products_are_those_that_pytorch_counts_in_every_case(name: str, titan_ranks: Ranks, tmp_path: Path) -> None:
+    """All whose memory is compared, and more layouts."""
+    assert not wrong(compare(titan_ranks, tmp_path, named(CASES, [name])))

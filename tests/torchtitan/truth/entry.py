@@ -15,11 +15,11 @@ def measure(plan: RunPlan, rank: RankContext) -> list[list[dict[str, Any]]]:
     return [measured(case) for case in rank.prepared("truth")["cases"]]
 
 
-def count(plan: RunPlan, rank: RankContext) -> dict[str, int]:
-    """By name of a case the operations of `tests.torchtitan.truth.operations.counted`."""
+def count(plan: RunPlan, rank: RankContext) -> int:
+    """What `tests.torchtitan.truth.operations.counted` found in the case that was prepared."""
     from tests.torchtitan.truth.operations import counted
 
-    return {name: counted(case) for name, case in rank.prepared("truth")["cases"].items()}
+    return counted(rank.prepared("live"))
 
 
 def mixture(plan: RunPlan, rank: RankContext) -> dict[str, int]:

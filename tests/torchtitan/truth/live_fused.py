@@ -48,11 +48,20 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs, *output)
 
 
-def _gradients(ctx: Any, *gradients: Any) -> Any:
-    return tuple(torch.empty_like(tensor) for tensor in ctx.saved_tensors[:3])
+@torch.library.custom_op("primus_truth::attention_backward", mutates_args=())
+def attention_backward(
+    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of all three."""
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def _gradients(ctx: Any, gradient: Any, *others: Any) -> Any:
+    return attention_backward(gradient, *ctx.saved_tensors[:3])
 
 
 attention.register_fake(attention._init_fn)
+attention_backward.register_fake(attention_backward._init_fn)
 attention.register_autograd(_gradients, setup_context=_keep)
 
 

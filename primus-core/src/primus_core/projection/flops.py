@@ -128,8 +128,8 @@ def _again(shape: ModelShape, run: Run, block: Block, attention: Attention) -> f
 
 
 def _parts_again(plan: Plan, needed: bool) -> Iterator[Operator]:
+    """Without operators whose products' results are kept, whatever else they make again."""
     for part in plan.parts:
         for each in again(plan, part, needed and not part.dropped):
-            made = {activation.name for activation in each.makes}
-            if not made or not made <= set(part.told.saves):
+            if not {made.name for made in each.makes} & set(part.told.saves):
                 yield each

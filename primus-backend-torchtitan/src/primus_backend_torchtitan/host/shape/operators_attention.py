@@ -35,11 +35,13 @@ def attention(work: Work) -> list[Operator]:
 
 
 def _last_product(work: Work, made: str, width: int, held: tuple[str, ...]) -> list[Operator]:
+    """Of what heads have found. Where its gradient is of all features, that of its weight is made of all, too."""
     last = product(work, f"{_NAME}.wo", "context", made, work.hidden, inner=width, component=_NAME, holds=held)
     if not whole_gradient(work, width):
         return [last]
     divided = scattered(work, "context", "context.divided", width, _NAME)
-    return [divided, of_whole(work, evolve(last, reads=("context.divided",)), width)]
+    whole = of_whole(work, evolve(last, reads=("context.divided",)), width)
+    return [divided, evolve(whole, backward_flops=2 * work.tensor * last.flops)]
 
 
 def _products(work: Work, source: str) -> list[Operator]:

@@ -27,7 +27,7 @@ def experts_operators(work: Work, source: str, output: str) -> tuple[Operator, .
 
 def _router(mixture: Mixture, source: str) -> list[Operator]:
     """Scores of all experts, and those of the chosen ones. Tensor parallel ranks that do not divide the tokens make all
-    of them on each."""
+    of them on each, and the gradients of their own tokens alone."""
     element, count = mixture.work.element, mixture.count
     scores, chosen = mixture.tokens * count * element, mixture.rows * element
     compared = mixture.tokens * count * FP32 if mixture.biased else 0
@@ -40,7 +40,7 @@ def _router(mixture: Mixture, source: str) -> list[Operator]:
         flops=mixture.product(count),
     )
     operators = [
-        evolve(gate, hardware_flops=gate.flops * mixture.slices),
+        evolve(gate, hardware_flops=gate.flops * mixture.slices, backward_flops=2 * gate.flops),
         one("moe.router.score", ["moe.logits"], [("moe.scores", scores)], keeps=["moe.scores"]),
         Operator(
             name="moe.router.choose",

@@ -28,10 +28,14 @@ def whole_gradient(work: Work, width: int) -> bool:
 
 def of_whole(work: Work, product: Operator, width: int) -> Operator:
     """The product with what it needs then: the gathered weight and the order it arrived in, before there is a gradient,
-    or the sum of the gradient that it read."""
+    or the sum of the gradient that it read. Each rank makes the gradient of all features."""
     weight = _weight(work, width)
     made = work.tensor * work.wide(width)
-    return evolve(product, backward_scratch=max(weight, 2 * weight - made, work.whole - made))
+    return evolve(
+        product,
+        backward_scratch=max(weight, 2 * weight - made, work.whole - made),
+        backward_flops=product.flops * (work.tensor + 1),
+    )
 
 
 def scattered(work: Work, source: str, made: str, width: int, component: str) -> Operator:
