@@ -157,4 +157,5 @@ class Norm:
             scratch=self._full if element != FP32 else 0,
             backward_scratch=2 * self._full - size,
             weights=self.weights,
+            waits=self._full if element != FP32 else None,
         )

@@ -97,6 +97,9 @@ class Operator:
     """Activations read whose gradient is that of what it made itself, as of an addition: nothing is allocated."""
     weights: tuple[str, ...] = ()
     """Parameters whose gradients its backward makes."""
+    waits: int | None = None
+    """Bytes of the gradient that those are computed from, where they come later than those of activations. None: of
+    that of what it makes, which is not copied."""
     flops: int = 0
     """Of the forward pass, a multiplication and an addition counted as two, for one micro batch on all ranks that share
     it (tensor and context parallel ones): what the model needs, the same in every layout. Experts are counted for the

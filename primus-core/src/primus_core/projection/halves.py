@@ -63,4 +63,6 @@ def _again(block: Block, name: str, setting: Setting, had: frozenset[int]) -> Pa
 
 
 def _gradients(operator: Operator) -> int:
+    if operator.waits is not None:
+        return operator.waits
     return sum(made.bytes if made.gradient is None else made.gradient for made in operator.makes)

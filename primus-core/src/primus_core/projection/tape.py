@@ -206,12 +206,14 @@ class _Backward:
         passed = bool(op.passes)
         for name in arrived:
             storage = self.gradients.pop(name)
-            if self.setting.keeps_all and op.weights:
+            if self.setting.keeps_all and op.weights and op.waits is None:
                 self.gradients[f"{_HELD} {name} {index}"] = storage
             elif self._is_held(index, name):
                 self.gradients[f"{_HELD} {name}"] = storage
             elif not passed and not self._shared(storage):
                 self.memory.drop(storage)
+        if self.setting.keeps_all and op.waits:
+            self.memory.add(f"{_HELD} by {index}", GRADIENTS, op.waits)
         if not self.setting.holds_weights:
             for weight in op.weights:
                 self.memory.drop(f"weight {weight} {index}")
