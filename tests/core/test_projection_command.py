@@ -199,3 +199,22 @@ def test_a_load_that_cannot_be(words: tuple[str, ...], told: str, capsys: pytest
     """Less than an equal share, and a factor where no rank gets tokens of others, are refused with words."""
     assert main([*BUSY, *words]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_operations_are_told_by_their_convention(capsys: pytest.CaptureFixture[str]) -> None:
+    """A token, an iteration and a GPU, needed and run: all layers recomputed run a third more, and the text says so."""
+    words = ["--gpus", "2", "recompute_granularity=full", "recompute_method=uniform", "recompute_num_layers=1"]
+    plain, told = (project(capsys, EXAMPLES / "llama-tiny.yaml", *more) for more in (["--gpus", "2"], words))
+    assert told["attention"] == "half"
+    for name in ("model", "hardware"):
+        of_token, iteration = told[f"{name}_flops_per_token"], told[f"{name}_flops_per_iteration"]
+        assert iteration == pytest.approx(told[f"{name}_flops_per_gpu"] * 2)
+        tokens = told["micro_batch_tokens"] * told["micro_batches"] * 2
+        assert iteration == pytest.approx(of_token * tokens)
+    assert told["model_flops_per_token"] == plain["model_flops_per_token"]
+    assert 1.15 < told["hardware_flops_per_token"] / plain["hardware_flops_per_token"] < 1.34
+    assert main(["projection", "memory", "--config", str(EXAMPLES / "llama-tiny.yaml"), *words]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    needed, ran = (told[f"{name}_flops_per_token"] / 1e9 for name in ("model", "hardware"))
+    assert f"needs {needed:,.4g} GFLOP a token: forward and backward, of causal attention the half" in text
+    assert f"{ran:,.4g} run, with what is recomputed or repeated" in text

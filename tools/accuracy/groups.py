@@ -97,6 +97,17 @@ GROUPS = (
             "TorchTitan: tensor and sequence parallel": Limits(2, 2),
         },
     ),
+    *(
+        Group(
+            title=f"{library}: FLOPs of a training step",
+            what="PyTorch's FlopCounterMode over one rank's own training step under fake tensors: all that runs, of "
+            "whole attention, with what is recomputed or repeated on several ranks.",
+            module=f"tests.{library.lower()}.truth.flops_accuracy",
+            unit="FLOPs",
+            allowed=FLOPS,
+        )
+        for library in ("TorchTitan", "Megatron")
+    ),
     Group(
         title="FLOPs that published results imply",
         what="Published results that state tokens and floating-point operations a second.",

@@ -64,7 +64,8 @@ def logits(work: Work, source: str) -> list[Operator]:
     forward = (exact if narrow else 0) + (exact if divided else 0)
     backward = (2 if divided else 1) * exact + (exact // 2 if narrow else 0)
     output = product(work, "lm_head", source, "logits", work.vocabulary, inner=work.hidden, component="head")
-    output = evolve(output, **_flops(work))
+    needed, run = _flops(work)
+    output = evolve(output, flops=needed, hardware_flops=run)
     if shares_embedding(work.case):
         output = evolve(output, weights=("tok_embeddings.weight",))
     return [
@@ -81,12 +82,13 @@ def logits(work: Work, source: str) -> list[Operator]:
     ]
 
 
-def _flops(work: Work) -> dict[str, int]:
-    """Of the product with the output layer's weight: the model needs no more than the rows of known tokens."""
+def _flops(work: Work) -> tuple[int, int]:
+    """Operations of the product with the output layer's weight that the model needs, which are those of known tokens,
+    and that run."""
     rows = size(work.case.model, "padded_vocab_size")
     known = min(rows, size(work.case.model, "vocab_size", rows))
     row = 2 * work.tokens * work.context * work.hidden
-    return {"flops": row * known, "hardware_flops": row * rows}
+    return row * known, row * rows
 
 
 def pieces(work: Work, number: int) -> list[Operator]:
@@ -105,6 +107,7 @@ def pieces(work: Work, number: int) -> list[Operator]:
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact
     weight = 2 * logits_ + numbers * work.element + work.whole // number
     reduced = logits_ + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
+    needed, run = _flops(work)
     piped = work.case.size(PIPELINE) > 1
     most = work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced - (summed_ if piped else 0))
     stream = (Activation(name="gradient", bytes=work.whole, gradient=0),) if piped else ()
@@ -117,6 +120,7 @@ def pieces(work: Work, number: int) -> list[Operator]:
             keeps=("input", *(made.name for made in stream)),
             scratch=most if piped else 0,
             backward_scratch=0 if piped else most,
-            **_flops(work),
+            flops=needed,
+            hardware_flops=run,
         )
     ]

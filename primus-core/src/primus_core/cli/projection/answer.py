@@ -15,7 +15,7 @@ from primus_core.plan import RunPlan
 from primus_core.projection.advice import Advice, Effect
 from primus_core.projection.components import weights_by_component
 from primus_core.projection.fit import GIB, Fit, Margin, fit, margin_of
-from primus_core.projection.flops import flops_of
+from primus_core.projection.flops import Attention, flops_of
 from primus_core.projection.project import Projection, Stage, project
 from primus_core.records import frozen
 from primus_core.shape import ModelShape
@@ -65,14 +65,18 @@ class Answer:
     schedule: str
     parameters: int
     """Of the whole model."""
+    attention: Attention
+    """How much of causal attention is counted in all floating-point operations below."""
     model_flops_per_token: float
-    """That training needs: products of matrices, of causal attention half, a multiplication and an addition as two."""
+    """That training needs, forward and backward: products of matrices, a multiplication and an addition as two."""
     hardware_flops_per_token: float
-    """That the run does: with what is recomputed."""
+    """That the run does: with what is recomputed, what several ranks repeat, and rows of padding."""
     model_flops_per_iteration: float
     """Of an optimizer step over all ranks."""
+    hardware_flops_per_iteration: float
     model_flops_per_gpu: float
     """Of an optimizer step, a rank's equal share."""
+    hardware_flops_per_gpu: float
     stages: tuple[StageFigures, ...]
     heaviest: int
     """Stage whose rank needs most."""
@@ -154,10 +158,13 @@ def _answer(plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit
         micro_batches=shape.schedule.micro_batches,
         schedule=shape.schedule.name,
         parameters=projection.parameters,
+        attention=flops.attention,
         model_flops_per_token=flops.model,
         hardware_flops_per_token=flops.hardware,
         model_flops_per_iteration=flops.model_per_iteration,
+        hardware_flops_per_iteration=flops.hardware_per_iteration,
         model_flops_per_gpu=flops.model_per_gpu,
+        hardware_flops_per_gpu=flops.hardware_per_gpu,
         stages=tuple(map(_figures, projection.stages, weights_by_component(shape))),
         heaviest=projection.heaviest.number,
         needed=found.needed,

@@ -16,6 +16,7 @@ _GIB = 1 << 30
 def projection_page(answer: Answer) -> Page:
     """All that is told, from top to bottom."""
     blocks: list[Block] = [Paragraph(_run(answer)), Paragraph(_verdict(answer))]
+    blocks += [Paragraph(_operations(answer))] if answer.model_flops_per_token else []
     blocks += [*tables_of(answer.stages, answer.heaviest), _chart(answer)]
     blocks += [_margin(answer)] if answer.margin else []
     blocks += [Paragraph(answer.sought)] if answer.sought else []
@@ -29,13 +30,20 @@ def _run(answer: Answer) -> str:
     layout = f" ({sizes})" if sizes else ""
     order = "" if answer.schedule == "none" else f", {answer.schedule}"
     batches = f"{_many(answer.micro_batches, 'micro batch', 'es')} of {answer.micro_batch_tokens:,} tokens{order}"
-    flops = f"{answer.model_flops_per_token / 1e9:.4g} GFLOP a token"
-    if answer.hardware_flops_per_token > answer.model_flops_per_token:
-        flops += f" ({answer.hardware_flops_per_token / 1e9:.4g} with what runs again)"
     return (
         f"{answer.framework} {answer.library_version}, {_many(answer.ranks, 'rank')} on {_many(answer.nodes, 'node')}"
-        f"{layout}; {batches}; {answer.parameters:,} parameters; {flops}."
+        f"{layout}; {batches}; {answer.parameters:,} parameters."
     )
+
+
+def _operations(answer: Answer) -> str:
+    """Floating-point operations, with the convention by which they are counted."""
+    attention = {"half": "the half that the mask leaves", "whole": "all"}[answer.attention]
+    need = f"The model needs {answer.model_flops_per_token / 1e9:,.4g} GFLOP a token: forward and backward, of causal"
+    need += f" attention {attention}, without what is recomputed"
+    ran = f"{answer.hardware_flops_per_token / 1e9:,.4g} run, with what is recomputed or repeated on several ranks"
+    step = f"{answer.model_flops_per_iteration / 1e12:,.4g} TFLOP an iteration"
+    return f"{need}; {ran}. That is {step}, {answer.model_flops_per_gpu / 1e12:,.4g} on each rank."
 
 
 def _verdict(answer: Answer) -> str:
