@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from attrs import evolve
 
@@ -10,9 +12,11 @@ from primus_core.experiment import Value
 from primus_core.plan import RunPlan
 from primus_core.projection.flops import Flops, flops_of
 from tests.megatron.experiments import plan_of
+from tests.megatron.ranks import Ranks
 from tests.megatron.truth.layouts import plans_of
 from tests.megatron.truth.live_cases import DENSE, LATENT, MIXTURE, NEXT
 from tests.megatron.truth.models import SMALL, presets
+from tests.truth.named import PEAKS
 
 MODELS = {**SMALL, **dict(presets())}
 CHOSEN = (*SMALL, "llama3.1_8B", "qwen2.5_7B", "mixtral_8x7B_v0.1", "deepseek_v3", "qwen3_30B_A3B")
@@ -72,3 +76,19 @@ def test_padding_of_the_vocabulary_is_a_hardware_operation() -> None:
     assert padded.hardware - plain.hardware == pytest.approx(6 * 512 * 24)
     deeper, plainer = of(**params, **NEXT), of(**{**params, **NEXT, "make_vocab_size_divisible_by": 1})
     assert deeper.hardware - plainer.hardware == pytest.approx(2 * 6 * 512 * 24)
+
+
+@pytest.mark.parametrize(("precision", "reduced"), [("bf16", True), ("fp32", False)])
+def test_utilization_is_what_the_model_needs_over_the_peak(
+    precision: str, reduced: bool, ranks: Ranks, tmp_path: Path
+) -> None:
+    """Of a device with a known peak: operations of a token, times tokens, by time, ranks and peak; on both ranks."""
+    params = {**DENSE, "bf16": reduced, "num_layers": 1, "seq_length": 64, "train_iters": 2}
+    plan = plan_of({**params, "max_position_embeddings": 64}, ranks=2, workspace=str(tmp_path))
+    outcome = ranks.start(plan, tmp_path, entry="tests.truth.named:megatron").check()
+    needed = flops(plan).model
+    for row in (*outcome.rows(0), *outcome.rows(1)):
+        rate = needed * row["tokens_per_second"] / 2
+        assert row["tflops"] == pytest.approx(rate / 1e12)
+        assert row["mfu"] == pytest.approx(rate / PEAKS[precision])
+    assert len(outcome.rows(0)) == len(outcome.rows(1)) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from primus_core.experiment import Value
@@ -9,9 +11,11 @@ from primus_core.plan import RunPlan
 from primus_core.projection.flops import Flops, flops_of
 from tests.torchtitan.experiments import MOCK, plan_of
 from tests.torchtitan.families import DEEPSEEK, LATENT, MIXTURE
+from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.comparing import shape_of
 from tests.torchtitan.truth.layouts import EP, TP, plans_of
 from tests.torchtitan.truth.models import SMALL, presets
+from tests.truth.named import PEAKS
 
 MODELS = {**SMALL, **dict(presets())}
 CHOSEN = (*SMALL, "llama3.1_8B", "qwen2.5_7B", "qwen3_30B_A3B", "deepseek_v3_671b", "deepseek_v2_lite")
@@ -67,3 +71,18 @@ def test_padding_of_the_vocabulary_is_a_hardware_operation() -> None:
 def test_experts_of_more_ranks_compute_no_more() -> None:
     """Shared ones and those that are chosen."""
     assert of(DEEPSEEK, ranks=4, **{EP: 4}).hardware == of(DEEPSEEK).hardware
+
+
+@pytest.mark.parametrize(("precision", "reduced"), [("bf16", True), ("fp32", False)])
+def test_utilization_is_what_the_model_needs_over_the_peak(
+    precision: str, reduced: bool, titan_ranks: Ranks, tmp_path: Path
+) -> None:
+    """Of a device with a known peak: operations of a token, times tokens, by time, ranks and peak; on both ranks."""
+    plan = plan_of({**MOCK, "bf16": reduced, "train_iters": 2}, ranks=2, workspace=str(tmp_path))
+    outcome = titan_ranks.start(plan, tmp_path, entry="tests.truth.named:torchtitan").check()
+    needed = flops(plan).model
+    for row in (*outcome.rows(0), *outcome.rows(1)):
+        rate = needed * row["tokens_per_second"] / 2
+        assert row["tflops"] == pytest.approx(rate / 1e12)
+        assert row["mfu"] == pytest.approx(rate / PEAKS[precision])
+    assert len(outcome.rows(0)) == len(outcome.rows(1)) == 2
