@@ -78,6 +78,7 @@ LATENT: Params = {
     "group_query_attention": False,
     "num_query_groups": 1,
 }
+GROUPED: Params = {**MIXTURE, "moe_grouped_gemm": True}
 SHARED: Params = {**MIXTURE, "moe_shared_expert_intermediate_size": 512}
 NEXT: Params = {"mtp_num_layers": 1}
 TENSOR: Params = {"tensor_model_parallel_size": 2}
@@ -261,11 +262,7 @@ CHOSEN = (
     Case(
         name="layers with experts recomputed one by one, fused",
         fused=True,
-        params={
-            **MIXTURE,
-            "num_layers": 4,
-            **recomputed("full", recompute_method="uniform", recompute_num_layers=1),
-        },
+        params={**MIXTURE, **recomputed("full", recompute_method="uniform", recompute_num_layers=1), "num_layers": 4},
     ),
     Case(
         name="one more token predicted by a layer with experts, all recomputed, fused",
@@ -283,6 +280,16 @@ CHOSEN = (
         fused=True,
         params={**GPT, **selected("layernorm"), "num_layers": 3},
     ),
+    Case(
+        name="grouped experts on two ranks, fused",
+        params={**GROUPED, "expert_model_parallel_size": 2},
+        ranks=2,
+        fused=True,
+    ),
+    Case(
+        name="activations of grouped experts recomputed, fused", params={**GROUPED, **selected("moe_act")}, fused=True
+    ),
+    Case(name="the same within the experts, fused", params={**GROUPED, **selected("moe", "moe_act")}, fused=True),
     Case(name="fully sharded, fused", params=FULLY_SHARDED, ranks=4, fused=True),
     Case(
         name="fully sharded over ranks that divide it unequally, fp32, fused",
@@ -294,11 +301,7 @@ CHOSEN = (
     Case(
         name="fully sharded and recomputed, tensor parallel, fused",
         fused=True,
-        params={
-            **FULLY_SHARDED,
-            **TENSOR,
-            **recomputed("full", recompute_method="uniform", recompute_num_layers=1),
-        },
+        params={**FULLY_SHARDED, **TENSOR, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
         ranks=4,
         rank=1,
     ),

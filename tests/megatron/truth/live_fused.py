@@ -12,6 +12,8 @@ from unittest import mock
 import torch
 from megatron.core.tensor_parallel.layers import ColumnParallelLinear
 
+from tests.megatron.truth.live_grouped import grouped
+
 
 class FlashAttention(torch.autograd.Function):
     """Keeps queries, keys, values, its output and one number for each row of the attention matrix."""
@@ -252,6 +254,7 @@ def fused() -> Iterator[None]:
     with (
         _transformer_engine(),
         _narrow(),
+        grouped(_weighted),
         mock.patch.object(attention, "scaled_dot_product_attention", _attention),
         mock.patch.object(torch.nn.RMSNorm, "forward", _norm),
         mock.patch.object(mlp, "bias_swiglu_impl", _gated),

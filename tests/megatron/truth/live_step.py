@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from itertools import count, repeat
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -59,7 +60,8 @@ def _arguments(native: Mapping[str, Any]) -> tuple[Namespace, Any]:
     args = arguments.build_namespace({name: value for name, value in native.items() if name not in OWN})
     args.fake_process_group = True
     args.perform_initialization = False
-    arguments.validate(args)
+    with mock.patch.object(torch.cuda, "get_device_capability", return_value=(9, 0)):
+        arguments.validate(args)
     args.high_priority_stream_groups = []
     train._pad_vocabulary(args)
     set_global_variables(args, build_tokenizer=False)
