@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,11 @@ def test_utilization_is_what_the_model_needs_over_the_peak(
         assert row["tflops"] == pytest.approx(rate / 1e12)
         assert row["mfu"] == pytest.approx(rate / PEAKS[precision])
     assert len(outcome.rows(0)) == len(outcome.rows(1)) == 2
+
+
+@pytest.mark.parametrize("model", [{}, LATENT])
+def test_how_attention_is_computed_changes_nothing_that_is_needed(model: Mapping[str, Value]) -> None:
+    """In one kernel, which computes its scores again, or step by step."""
+    fused, stepwise = of(**model), of(**model, attention_backend="unfused")
+    assert stepwise.model == fused.model < fused.hardware
+    assert stepwise.hardware <= fused.hardware
