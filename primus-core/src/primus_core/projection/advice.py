@@ -6,7 +6,7 @@ the model alone (`primus_core.projection.bounds`), nor by what a plan before has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from attrs import evolve, field
 
@@ -181,14 +181,19 @@ class _Search:
 
     def _choices(self, sizes: Sizes, ranks: int) -> Iterator[Effect]:
         """As little of what costs arithmetic as is enough; where that is much, the same on more ranks without."""
-        for strength in range(_STRONGEST + 1):
+        strength, effect = next(self._enough(sizes, ranks, range(1, _STRONGEST + 1)))
+        if strength == 1:
+            yield next(self._enough(sizes, ranks, range(2)))[1]
+            return
+        yield effect
+        more, _ = self._with(sizes, 2 * ranks, 1)
+        yield from [more] if more and more.fits else []
+
+    def _enough(self, sizes: Sizes, ranks: int, strengths: Iterable[int]) -> Iterator[tuple[int, Effect]]:
+        for strength in strengths:
             effect, _ = self._with(sizes, ranks, strength)
             if effect and effect.fits:
-                yield effect
-                break
-        if strength > 1:
-            more, _ = self._with(sizes, 2 * ranks, 1)
-            yield from [more] if more and more.fits else []
+                yield strength, effect
 
     def _with(self, sizes: Sizes, ranks: int, strength: int) -> tuple[Effect | None, Need | None]:
         """Divided so, and with the back end's savings and a smaller micro batch as far as a strength goes."""
