@@ -89,6 +89,7 @@ FULLY_SHARDED: Params = {
     "num_layers": 3,
     "global_batch_size": 16,
 }
+UNFUSED: Params = {"attention_backend": "unfused"}
 LARGE_VOCABULARY: Params = {"vocab_size": 8192}
 
 
@@ -337,6 +338,38 @@ CHOSEN = (
         ranks=4,
         load=3,
     ),
+    Case(
+        name="the loss in fewer kernels",
+        params={**LARGE_VOCABULARY, "cross_entropy_loss_fusion": True},
+        fused=True,
+    ),
+    Case(
+        name="the loss in fewer kernels, fp32",
+        params={**LARGE_VOCABULARY, "cross_entropy_loss_fusion": True, "bf16": False},
+    ),
+    Case(name="attention with whole matrices, fused", params=UNFUSED, fused=True),
+    Case(
+        name="attention with whole matrices and dropout, all recomputed, fused",
+        fused=True,
+        params={
+            **UNFUSED,
+            **recomputed("full", recompute_method="uniform", recompute_num_layers=1),
+            "attention_dropout": 0.1,
+            "num_layers": 4,
+        },
+    ),
+    Case(
+        name="attention with whole matrices, recomputed, fused",
+        fused=True,
+        params={**UNFUSED, **selected("core_attn"), "num_layers": 3},
+    ),
+    Case(
+        name="attention with whole matrices, sequence parallel, fused",
+        fused=True,
+        params={**UNFUSED, **SEQUENCE, "attention_dropout": 0.1},
+        ranks=2,
+    ),
+    Case(name="latent attention with whole matrices, fused", params={**LATENT, **UNFUSED}, fused=True),
 )
 
 OPTIMIZERS = (

@@ -215,7 +215,7 @@ def unfused() -> Iterator[None]:
 
     state = mock.Mock(wraps=parallel_state, get_global_memory_buffer=_Buffers)
     with (
-        mock.patch.object(LocalSpecProvider, "core_attention", lambda self: own.DotProductAttention),
+        mock.patch.object(LocalSpecProvider, "core_attention", return_value=own.DotProductAttention),
         mock.patch.object(own, "parallel_state", state),
         mock.patch.object(own.DotProductAttention, "__init__", _sized(own.DotProductAttention.__init__)),
         mock.patch.object(FusedScaleMaskSoftmax, "forward", _softmax),

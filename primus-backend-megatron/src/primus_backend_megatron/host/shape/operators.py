@@ -22,6 +22,7 @@ from primus_backend_megatron.host.shape.operators_head import embedding, final_n
 from primus_backend_megatron.host.shape.operators_latent import latent_attention
 from primus_backend_megatron.host.shape.operators_mlp import mlp
 from primus_backend_megatron.host.shape.operators_prediction import prediction, prefix_of, recomputed, told_apart
+from primus_backend_megatron.host.shape.operators_unfused import modules
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Operator, Recomputed, Run
 
@@ -93,11 +94,9 @@ def _selected(case: Case, kind: str) -> tuple[Recomputed, ...]:
     """The parts of a layer that selective recomputation runs again; one may be inside another."""
     if case.values["recompute_granularity"] != "selective":
         return ()
-    modules = case.values["recompute_modules"]
-    asked = modules if isinstance(modules, list) else ["core_attn"]
     parts = _EXPERT_PARTS if kind == EXPERTS else _PARTS
     order = [operator.name for operator in operators_of(case, kind)]
-    wanted = (each for module in asked for each in parts.get(str(module), ()))
+    wanted = (each for module in modules(case) for each in parts.get(module, ()))
     found = {(part.first, part.last): part for part in (_first(each, order) for each in wanted) if part}
     return tuple(sorted(found.values(), key=lambda part: order.index(part.first)))
 
@@ -139,7 +138,13 @@ def _always(*ends: str) -> dict[str, tuple[Ways, ...]]:
     attended = ("core_attention.copy", "core_attention")
     queries = (f"self_attention.{name}" for name in ("linear_q_up_proj", "linear_q_proj"))
     return {
-        "core_attn": (_part("core_attention", "core_attention"),),
+        "core_attn": (
+            (
+                *_part("core_attention.repeat", "core_attention.copy"),
+                *_part("core_attention", "core_attention.copy"),
+                *_part("core_attention", "core_attention"),
+            ),
+        ),
         "layernorm": (_norm("input_layernorm", "self_attention.linear_proj"), _norm("pre_mlp_layernorm", *ends)),
         "mla_up_proj": (tuple(part for first in queries for part in _dropped(first, "value", *attended)),),
     }

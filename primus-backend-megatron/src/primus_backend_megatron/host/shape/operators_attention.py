@@ -6,6 +6,7 @@ from attrs import evolve
 
 from primus_backend_megatron.host.shape.operators_linear import add, column, row
 from primus_backend_megatron.host.shape.operators_norm import norm
+from primus_backend_megatron.host.shape.operators_unfused import Unfused, is_unfused
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.operators import FP32
 from primus_core.shape import Activation, Operator
@@ -104,6 +105,8 @@ def _rotated(work: Work, source: str, made: str, heads: int) -> Operator:
 def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, ...]]:
     """Attention itself, and what the library holds of it a little longer."""
     held = ("query",)
+    if work.context == 1 and is_unfused(work):
+        return _unfused(work, query, key), held
     if work.context == 1:
         return [_kernel(work, (query, key, "value"), ("qkv",), held)], held
     size = work.context * work.wide(work.groups * work.head)
@@ -111,6 +114,13 @@ def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, 
     gathers = [gather(work, source, size, ("qkv", *held)) for source in (key, "value")]
     reads = (query, f"{key}.gathered", "value.gathered")
     return [*gathers, _kernel(work, reads, (), held, None if work.fused else allowed)], (*held, "qkv", *reads)
+
+
+def _unfused(work: Work, query: str, key: str) -> list[Operator]:
+    sizes = {"groups": work.groups, "head": work.head, "wide": work.head}
+    held = ("query", "qkv", key)
+    core = Unfused(work=work, query=query, key=key, value="value", stored=("qkv",), holds=held, **sizes)
+    return core.operators()
 
 
 def gather(work: Work, source: str, size: int, holds: tuple[str, ...]) -> Operator:

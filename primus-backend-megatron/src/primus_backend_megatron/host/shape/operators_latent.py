@@ -7,6 +7,7 @@ from attrs import evolve
 from primus_backend_megatron.host.shape.operators_attention import gather
 from primus_backend_megatron.host.shape.operators_linear import add, row
 from primus_backend_megatron.host.shape.operators_norm import norm
+from primus_backend_megatron.host.shape.operators_unfused import Unfused, is_unfused
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.operators import FP32, Latent
 from primus_core.shape import Activation, Operator
@@ -171,6 +172,8 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
     pairs = 2 * work.batch * length * length * latent.heads * work.tensor
     flops = pairs * (latent.head + latent.value)
     context = Activation(name="context", bytes=work.wide(latent.heads * latent.value))
+    if work.context == 1 and is_unfused(work):
+        return _unfused(work, latent)
     gathers, reads = _gathered(work, latent)
     if not work.fused and latent.value != latent.head:
         return [*gathers, *_by_operations(work, latent, context, flops, reads)]
@@ -186,6 +189,12 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
         causal=True,
     )
     return [*gathers, kernel]
+
+
+def _unfused(work: Work, latent: Latent) -> list[Operator]:
+    names = ("query", "key", "value")
+    sizes = {"groups": latent.heads, "head": latent.head, "wide": latent.value}
+    return Unfused(work=work, query="query", key="key", value="value", holds=names, **sizes).operators()
 
 
 def _gathered(work: Work, latent: Latent) -> tuple[list[Operator], tuple[str, ...]]:
