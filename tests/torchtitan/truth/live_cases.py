@@ -12,6 +12,7 @@ from primus_backend_torchtitan import host
 from primus_core.experiment import Value
 from primus_core.plan import Accelerator, RunPlan
 from primus_core.projection.iteration import Peak, peak
+from primus_core.projection.routing import unbalanced
 from primus_core.shape import ModelShape
 from tests.torchtitan.experiments import MOCK, plan_of
 from tests.torchtitan.families import BIASED, DEEPSEEK, MIXTURE, NORMALIZED
@@ -49,6 +50,8 @@ class Case:
     ranks: int = 1
     rank: int = 0
     fused: bool = False
+    load: float = 1
+    """Tokens of this rank's experts, over those of a mean rank's."""
 
     def plan(self, workspace: str = "/workspace") -> RunPlan:
         """As `primus run` makes it: fused kernels are those of a GPU."""
@@ -65,11 +68,12 @@ class Case:
             "world": self.ranks,
             "rank": self.rank,
             "fused": self.fused,
+            "load": self.load,
         }
 
     def shape(self) -> ModelShape:
         """What the back end tells."""
-        return shape_of(self.plan())
+        return unbalanced(shape_of(self.plan()), self.load)
 
     def projected(self) -> Peak:
         """What projection says of this rank."""
@@ -100,6 +104,17 @@ _WHOLE: Params = {LOSS: "cross_entropy"}
 _LONG: Params = {"seq_length": 512, "max_position_embeddings": 512, "vocab_size": 512, "num_layers": 4}
 _PIPED: Params = {**_LONG, PP: 2, "num_layers": 8, "global_batch_size": 16}
 """Eight micro batches."""
+_LARGE: Params = {**_ONCE, "seq_length": 128, "max_position_embeddings": 128, "vocab_size": 8192, "num_layers": 3}
+"""More weights than tokens."""
+_TIED: Params = {**_LARGE, "untie_embeddings_and_output_weights": False}
+_STAGED: Params = {**_PIPED, "seq_length": 128, "max_position_embeddings": 128}
+_SHARED: Params = {
+    **_LATENT,
+    **_LARGE,
+    "num_layers": 4,
+    "moe_layer_freq": "([0]*1+[1]*3)",
+    "moe_shared_expert_intermediate_size": 512,
+}
 
 CHOSEN = (
     Case(name="dense", params=_ONCE),
@@ -162,6 +177,86 @@ CHOSEN = (
     Case(name="two stages, GPipe, fused", params={**_PIPED, SCHEDULE: "GPipe"}, ranks=2, fused=True),
     Case(name="interleaved, fused", params={**_PIPED, SCHEDULE: "Interleaved1F1B"}, ranks=2, fused=True),
     Case(name="zero bubble, fused", params={**_PIPED, SCHEDULE: "InterleavedZeroBubble"}, ranks=2, fused=True),
+    Case(name="last of zero bubble", params={**_PIPED, **_WHOLE, SCHEDULE: "InterleavedZeroBubble"}, ranks=2, rank=1),
+    Case(
+        name="zero bubble, recomputed",
+        params={**_PIPED, SCHEDULE: "InterleavedZeroBubble", RECOMPUTE: "full"},
+        ranks=2,
+        rank=1,
+        fused=True,
+    ),
+    Case(name="zero bubble there and back", params={**_PIPED, **_WHOLE, SCHEDULE: "ZBVZeroBubble"}, ranks=2),
+    Case(name="turn of zero bubble", params={**_PIPED, SCHEDULE: "ZBVZeroBubble"}, ranks=2, rank=1, fused=True),
+    Case(name="DualPipeV", params={**_PIPED, **_WHOLE, SCHEDULE: "DualPipeV"}, ranks=2),
+    Case(name="turn of DualPipeV", params={**_PIPED, SCHEDULE: "DualPipeV"}, ranks=2, rank=1, fused=True),
+    Case(name="last of breadth first", params={**_PIPED, SCHEDULE: "LoopedBFS"}, ranks=2, rank=1, fused=True),
+    Case(
+        name="last of GPipe, recomputed",
+        params={**_PIPED, SCHEDULE: "GPipe", RECOMPUTE: "full"},
+        ranks=2,
+        rank=1,
+        fused=True,
+    ),
+    Case(
+        name="never resharded, recomputed in part, fused",
+        params={**_ONCE, **_WHOLE, "global_batch_size": 1, "num_layers": 4, RESHARD: "never", RECOMPUTE: "selective"},
+        fused=True,
+    ),
+    Case(name="never resharded, large", params={**_LARGE, "global_batch_size": 4, RESHARD: "never"}, ranks=2),
+    Case(name="resharded at once", params={**_LARGE, **_WHOLE, RESHARD: "always"}, ranks=2),
+    Case(name="tied", params=_TIED),
+    Case(name="tied, tensor parallel", params={**_TIED, TP: 2}, ranks=4),
+    Case(name="tied, tensor parallel, loss at once", params={**_TIED, **_WHOLE, TP: 2}, ranks=4),
+    Case(name="tied, never resharded, fused", params={**_TIED, **_WHOLE, RESHARD: "never"}, ranks=2, fused=True),
+    Case(name="experts cut by features", params={**_MIXED, **_LARGE, "num_experts": 4, EP: 2}, ranks=8, fused=True),
+    Case(name="shared experts", params={**_SHARED, "global_batch_size": 4, EP: 2, TP: 2}, ranks=4, fused=True),
+    Case(
+        name="experts of two ranks that get more tokens, fused",
+        params={**_MIXED, **_LONG, "global_batch_size": 4, EP: 2},
+        ranks=2,
+        fused=True,
+        load=1.5,
+    ),
+    Case(
+        name="experts of four ranks that get twice as many tokens, tensor parallel",
+        params={**_MIXED, **_LONG, "global_batch_size": 4, EP: 4, TP: 2},
+        ranks=4,
+        rank=1,
+        load=2,
+    ),
+    Case(
+        name="sums of two stages, two copies",
+        params={**_STAGED, **_WHOLE, TP: 4, COPIES: 2, RECOMPUTE: "full", SCHEDULE: "GPipe", "vocab_size": 8192},
+        ranks=16,
+        rank=4,
+        fused=True,
+    ),
+    Case(
+        name="last of two stages, two shards",
+        params={**_PIPED, "global_batch_size": 32, "vocab_size": 8192, SCHEDULE: "1F1B"},
+        ranks=4,
+        rank=3,
+        fused=True,
+    ),
+    Case(name="stage in fp32", params={**_STAGED, "bf16": False, "vocab_size": 8192, SCHEDULE: "1F1B"}, ranks=2),
+    Case(name="resharded stage", params={**_STAGED, RESHARD: "always", SCHEDULE: "1F1B"}, ranks=2, fused=True),
+    Case(
+        name="resharded stage, interleaved",
+        params={**_STAGED, RESHARD: "always", SCHEDULE: "Interleaved1F1B"},
+        ranks=2,
+        fused=True,
+    ),
+    Case(
+        name="experts of four stages, interleaved",
+        params={**_MIXED, **_STAGED, PP: 4, "global_batch_size": 16, RESHARD: "never", SCHEDULE: "Interleaved1F1B"},
+        ranks=8,
+        rank=2,
+        fused=True,
+    ),
+    Case(
+        name="latent attention, recomputed in part",
+        params={**_LATENT, **_ONCE, **_LONG, "moe_layer_freq": "([0]*1+[1]*3)", RECOMPUTE: "selective"},
+    ),
 )
 """With each option that is told apart, and without."""
 

@@ -18,18 +18,19 @@ from torchtitan.trainer import Trainer
 
 from tests.torchtitan.truth import building
 from tests.torchtitan.truth.building import alone, built, tied
-from tests.truth.sharded import ShardedLive
 from tests.torchtitan.truth.live_fake import answered
 from tests.torchtitan.truth.live_fused import fused
 from tests.torchtitan.truth.live_stages import begin, neighbours
 from tests.truth.live import Watch
+from tests.truth.sharded import ShardedLive
 
 
 def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, Any]:
     """Peaks of the second of two training steps.
 
     Args:
-        case: ``native`` values, ``version``, ``world``, ``rank``, and whether kernels are ``fused``.
+        case: ``native`` values, ``version``, ``world``, ``rank``, whether kernels are ``fused``; ``load``: tokens of
+            this rank's experts over those of a mean rank's, 1 unless told.
 
     Returns:
         ``static``: bytes that live before the step; ``peak``: the most during its forward and backward passes, and
@@ -42,7 +43,7 @@ def measured(case: Mapping[str, Any], watch: Watch | None = None) -> dict[str, A
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
             stack.enter_context(neighbours(partial(_stream, model)))
             stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-            stack.enter_context(answered())
+            stack.enter_context(answered(case.get("load", 1)))
             stack.enter_context(live)
             return _steps(model, live)
 

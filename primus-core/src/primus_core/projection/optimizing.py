@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from primus_core.projection import fullysharded, states
 from primus_core.projection.iteration import WORKSPACE, Peak, given
-from primus_core.projection.memory import INPUT
+from primus_core.projection.memory import INPUT, WEIGHT_GRADIENTS
 from primus_core.projection.places import FIRST, Place, held
+from primus_core.projection.reducing import reduced_again
 from primus_core.projection.static import Static
 from primus_core.shape import DTYPE_BYTES, Block, ModelShape, Run
 
@@ -29,7 +30,9 @@ def peak(shape: ModelShape, stage: int, static: Static, workspace: int, place: P
     left = sum(sizes[stage] for sizes in (shape.schedule.remains, shape.schedule.received) if sizes)
     left += sum(_remaining(shape.blocks[run.block], run) for run in held(shape, stage))
     left += given(shape, stage)
-    parts = {OPTIMIZER: _working(shape, stage, static, place), INPUT: left, WORKSPACE: workspace}
+    twice = reduced_again(shape, stage, place)
+    working = _working(shape, stage, static, place)
+    parts = {OPTIMIZER: working, INPUT: left, WEIGHT_GRADIENTS: twice, WORKSPACE: workspace}
     parts = {name: size for name, size in parts.items() if size}
     return Peak(bytes=sum(parts.values()), at=OPTIMIZER, parts=parts)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from primus_core.projection.fullysharded import gathering_of, shard_of, shard_ranks
 from primus_core.projection.memory import GATHERED, WEIGHT_GRADIENTS, Parts, plus
-from primus_core.projection.places import local, size_of
+from primus_core.projection.places import FIRST, Place, held, local, size_of
 from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Parameter
 
@@ -73,16 +73,21 @@ class Reducing:
         }
 
 
-def reduced_of(shape: ModelShape, block: Block, before: frozenset[Parameter] = frozenset()) -> tuple[Reduced, ...]:
-    """In the order in which they are gathered: experts that other ranks have shards of than of the rest are last.
-
-    Args:
-        before: parameters whose gradients are reduced before, too: what arrives is added to their shards.
-    """
+def reduced_of(shape: ModelShape, block: Block) -> tuple[Reduced, ...]:
+    """In the order in which they are gathered: experts that other ranks have shards of than of the rest are last."""
     parameters = block.parameters if block.reduces is None else block.reduces
     rest = tuple(each for each in parameters if not each.expert)
     experts = tuple(each for each in parameters if each.expert)
-    return tuple(_reduced(shape, together, before) for together in (rest, experts) if together)
+    return tuple(_reduced(shape, together) for together in (rest, experts) if together)
+
+
+def reduced_again(shape: ModelShape, stage: int, place: Place = FIRST) -> int:
+    """Bytes of shards of gradients that a pipeline rank has twice: what comes second is added to the first, and stays
+    as a part of the buffer that others' shards are in."""
+    names = {run.block for run in held(shape, stage)}
+    told = [parameter for name in names for parameter in shape.blocks[name].reduces or ()]
+    twice = {parameter for parameter in told if told.count(parameter) > 1}
+    return sum(size_of(shard_of(each, shape, place).stored, shape.sharding.main or each.dtype) for each in twice)
 
 
 def added(groups: Sequence[Reduced]) -> Iterator[Parts]:
@@ -110,7 +115,7 @@ def all_reduced(blocks: Sequence[Sequence[Reduced]]) -> Iterator[Parts]:
         shards += one.shard
 
 
-def _reduced(shape: ModelShape, together: tuple[Parameter, ...], before: frozenset[Parameter]) -> Reduced:
+def _reduced(shape: ModelShape, together: tuple[Parameter, ...]) -> Reduced:
     sharding, gathering = shape.sharding, gathering_of(together, shape)
     alone = all(shard_ranks(each, shape) == 1 for each in together)
     recut = max((index for index, each in enumerate(together) if each.shard_dimension), default=None)
@@ -122,11 +127,7 @@ def _reduced(shape: ModelShape, together: tuple[Parameter, ...], before: frozens
         buffer=gathering.gradients,
         part=gathering.reduced,
         divided=gathering.gradients if alone else 0,
-        shard=sum(
-            size_of(shard_of(each, shape).stored, sharding.main or each.dtype)
-            for each in together
-            if each not in before
-        ),
+        shard=sum(size_of(shard_of(each, shape).stored, sharding.main or each.dtype) for each in together),
         converts=(sharding.main or sharding.gradient) != sharding.gradient,
         named=() if alone else tuple({len(together) - 1, *(() if recut is None else (recut,))}),
         recut=recut,

@@ -9,7 +9,7 @@ from primus_core.projection.gathering import Gathered, gathered_of
 from primus_core.projection.places import local, size_of
 from primus_core.projection.reducing import Reduced, reduced_of
 from primus_core.records import frozen
-from primus_core.shape import Block, ModelShape, Parameter, Run
+from primus_core.shape import Block, ModelShape, Run
 
 
 @frozen(kw_only=True)
@@ -42,10 +42,7 @@ def units_of(shape: ModelShape, runs: tuple[Run, ...]) -> tuple[Unit, ...]:
     """In the order of the forward pass, without blocks of which no activation is told and nothing is gathered."""
     fully = shape.sharding.scheme == "fully_sharded"
     told = [run for run in runs if fully or any(op.reads or op.makes for op in shape.blocks[run.block].operators)]
-    groups, made, before = count(), dict[str, Unit](), frozenset[Parameter]()
-    for run in reversed(told):
-        made[run.block] = _unit(shape, run.block, before)
-        before |= frozenset(shape.blocks[run.block].reduces or ())
+    groups, made = count(), {run.block: _unit(shape, run.block) for run in told}
     return tuple(unit for run in told for unit in _expanded(made[run.block], run, groups))
 
 
@@ -64,7 +61,7 @@ def _expanded(unit: Unit, run: Run, groups: Iterator[int]) -> Iterator[Unit]:
         )
 
 
-def _unit(shape: ModelShape, name: str, before: frozenset[Parameter]) -> Unit:
+def _unit(shape: ModelShape, name: str) -> Unit:
     block = shape.blocks[name]
     read = {weight for op in block.operators for weight in op.weights} - {each.name for each in block.parameters}
     others = {each.name: each for other in shape.blocks.values() for each in other.parameters if each.name in read}
@@ -75,5 +72,5 @@ def _unit(shape: ModelShape, name: str, before: frozenset[Parameter]) -> Unit:
         block=block,
         weights=tuple((name, size_of(size, dtype)) for name, size, dtype in sizes),
         gathered=gathered_of(shape, block) if fully else Gathered(),
-        reduced=reduced_of(shape, block, before) if fully else (),
+        reduced=reduced_of(shape, block) if fully else (),
     )
