@@ -17,6 +17,7 @@ _SHARDED = "Weights are counted whole on each rank; use_megatron_fsdp may hold l
 _ROOT = "FSDP2 gathers the output layer of transformer_impl: local for longer than is counted: too low."
 _TOGETHER = "Layers of multi-token prediction are counted as if FSDP2 gathered each in one piece: too high."
 _SENT = "Fused attention over context parallel ranks is counted as if keys and values were gathered."
+_TURNED = "Positions are counted as rotated in one kernel: too low."
 
 
 def notes_of(case: Case) -> tuple[str, ...]:
@@ -31,5 +32,6 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _ROOT: case.on("use_torch_fsdp2") and not fused,
         _TOGETHER: case.on("use_torch_fsdp2") and case.on("mtp_num_layers"),
         _SENT: fused and case.size("context_parallel_size") > 1,
+        _TURNED: fused and not case.on("apply_rope_fusion") and case.values["position_embedding_type"] == "rope",
     }
     return (*(note for note, true in told.items() if true), *unmodelled(case))

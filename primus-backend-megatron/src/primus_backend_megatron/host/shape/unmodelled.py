@@ -9,6 +9,7 @@ from attrs import frozen
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.operators_work import is_fused
+from primus_core.experiment import Value
 
 Where = Literal["", "experts", "fused", "latent", "tensor"]
 """What a parameter has an effect with: any model, one with experts, Transformer Engine's layers, latent attention,
@@ -21,8 +22,8 @@ class Unmodelled:
 
     names: tuple[str, ...]
     sentence: str
-    off: str = ""
-    """A word that is not on either."""
+    off: Value = None
+    """Not on either."""
     where: Where = ""
 
     def tells(self, case: Case) -> bool:
@@ -145,14 +146,29 @@ _EXPERTS = (
         where="experts",
     ),
 )
+_SENT = (
+    Unmodelled(
+        ("moe_token_dispatcher_type",),
+        "Tokens are counted as if they were sent to their experts alone; all gathered, they need more: too low.",
+        off="alltoall",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_expert_capacity_factor",),
+        "Experts are counted with all tokens, neither dropped nor padded to their capacity: too high where it is below "
+        "1, too low where padding exceeds the tokens.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_pad_expert_input_to_capacity",),
+        "Rows that fill experts up to their capacity are not counted: too low.",
+        where="experts",
+    ),
+)
 _MODEL = (
     Unmodelled(
         ("attention_output_gate",),
         "The gate of attention's output is not counted, neither its weights nor its activations: too low.",
-    ),
-    Unmodelled(
-        ("experimental_attention_variant",),
-        "Attention is counted as the usual one; weights and scores of its indexer are not counted: too low.",
     ),
     Unmodelled(("qk_l2_norm",), "Norms of queries and keys without weights are not counted: too low."),
     Unmodelled(
@@ -181,16 +197,18 @@ _MODEL = (
         "Each layer of multi-token prediction is counted with weights of its own: too high with several.",
     ),
     Unmodelled(("mtp_detach_heads", "mtp_standalone"), "Multi-token prediction is counted as trained with the model."),
-    Unmodelled(("mlp_chunks_for_training",), "The feed-forward part is counted as if it ran in one piece: too high."),
+    Unmodelled(
+        ("mlp_chunks_for_training",), "The feed-forward part is counted as if it ran in one piece: too high.", off=1
+    ),
     Unmodelled(
         ("openai_gelu", "apply_residual_connection_post_layernorm"),
         "Activations are counted as those of the usual layer: a little too low.",
     ),
     Unmodelled(("freeze_all_layers",), "Gradients and the optimizer's state are counted of all weights: too high."),
     Unmodelled(
-        ("logits_save_dir", "logits_load_dir"),
-        "Copies of logits that are saved or compared with are not counted: too low.",
+        ("logits_load_dir",),
+        "Copies of logits that are compared with are not counted: too low.",
     ),
 )
 
-TABLE = (*_NUMBERS, *_OFFLOADED, *_REPEATED, *_GRAPHS, *_TOGETHER, *_EXPERTS, *_MODEL)
+TABLE = (*_NUMBERS, *_OFFLOADED, *_REPEATED, *_GRAPHS, *_TOGETHER, *_EXPERTS, *_SENT, *_MODEL)
