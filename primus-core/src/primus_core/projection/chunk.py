@@ -77,6 +77,11 @@ class Chunk:
         return sum(unit.gathered.weights for unit in self.units) if self.sums else 0
 
     @property
+    def early(self) -> int:
+        """Bytes of the buffers that gradients were sent from which are reduced after each micro batch."""
+        return sum(unit.accumulated for unit in self.units if unit.block.reduced_early)
+
+    @property
     def pending(self) -> int:
         """Bytes of gradients of weights as the forward pass has them, where they are added up in another format."""
         return sum(unit.pending for unit in self.units)

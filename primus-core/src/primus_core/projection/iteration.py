@@ -150,7 +150,8 @@ def _weights(chunk: Chunk, index: int, step: Step) -> Parts:
     moves = own and step.kind in ("input", "backward")
     freed = chunk.frees and (index not in step.gathered or moves or (own and step.kind == "forward"))
     waits = {WEIGHT_GRADIENTS: chunk.pending if pending and not moves else 0, GATHERED: 0 if freed else chunk.gathered}
-    return plus(chunk.accumulated if there else {}, waits)
+    sent = chunk.early if step.kind == "forward" and step.kept[index] else 0
+    return plus(chunk.accumulated if there else plus({WEIGHT_GRADIENTS: sent}, {}), waits)
 
 
 def _chunk(shape: ModelShape, stage: int, index: int) -> Chunk:
