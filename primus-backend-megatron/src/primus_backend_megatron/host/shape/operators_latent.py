@@ -192,9 +192,17 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
 
 
 def _unfused(work: Work, latent: Latent) -> list[Operator]:
-    names = ("query", "key", "value")
-    sizes = {"groups": latent.heads, "head": latent.head, "wide": latent.value}
-    return Unfused(work=work, query="query", key="key", value="value", holds=names, **sizes).operators()
+    core = Unfused(
+        work=work,
+        query="query",
+        key="key",
+        value="value",
+        groups=latent.heads,
+        head=latent.head,
+        wide=latent.value,
+        holds=("query", "key", "value"),
+    )
+    return core.operators()
 
 
 def _gathered(work: Work, latent: Latent) -> tuple[list[Operator], tuple[str, ...]]:

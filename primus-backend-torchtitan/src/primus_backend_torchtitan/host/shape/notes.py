@@ -15,6 +15,12 @@ def notes_of(case: Case) -> tuple[str, ...]:
 def _notes(case: Case) -> Iterator[str]:
     if case.values["compile.enable"] is True:
         yield "The model is compiled, which saves activations that are counted here."
+    if case.values["activation_checkpoint.kind"] == "memory_budget":
+        yield "What a memory budget lets the compiler compute again is counted as kept: too high."
+    if case.values["compile.enable_async_tensor_parallel"] is True or case.values["parallelism.enable_fsdp_symm_mem"]:
+        yield "Buffers that ranks share for their collectives are not counted: too low."
+    if case.values["debug.detect_anomaly"] is True:
+        yield "Traces of the forward pass that are kept to find anomalies are not counted: too low."
     if case.values["model.converters"]:
         yield "Weights and activations are counted in the format of training, not in that of converters."
     if case.values["training.enable_cpu_offload"] is True:
