@@ -110,11 +110,18 @@ def test_a_group_that_was_cut_says_so_and_is_measured_anew(run: Run, tmp_path: P
     assert "ended before its last row" not in (tmp_path / "page.md").read_text()
 
 
-@pytest.mark.parametrize("program", ["raise SystemExit('it broke')", "import no_such_module"])
-def test_a_program_that_fails_is_told(run: Run, tmp_path: Path, program: str) -> None:
-    """With its last words."""
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("raise SystemExit('it broke')", "it ended with 1: it broke"),
+        ("import no_such_module", "it ended with 1: ModuleNotFoundError"),
+        ("", "its program found nothing to compare"),
+    ],
+)
+def test_a_program_that_fails_is_told(run: Run, tmp_path: Path, program: str, told: str) -> None:
+    """With its last words; so is one that has no figures at hand."""
     assert run({group("steps"): program}) == 1
-    assert "it ended with 1: " in (tmp_path / "page.md").read_text()
+    assert told in (tmp_path / "page.md").read_text()
 
 
 def test_groups_of_different_commits_are_told(run: Run, tmp_path: Path) -> None:

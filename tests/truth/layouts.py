@@ -59,7 +59,8 @@ def refusal(plan: Callable[[], RunPlan], check: Callable[[RunPlan, Where], Seque
         told = [one.evidence or one.summary for one in check(plan(), Where.SUBMIT)]
     except PrimusError as error:
         told = [one.what for one in error.problems]
-    return shorten(_ORIGIN.sub("", "; ".join(told)), 240)
+    lines = [line for one in told for line in one.splitlines()]
+    return shorten(_ORIGIN.sub("", "; ".join(lines)), 240)
 
 
 def stages_of(shape: ModelShape) -> list[int]:

@@ -109,7 +109,10 @@ def _read(file: Path) -> Outcome:
     told = [json.loads(line) for line in lines if line.endswith("}")]
     rows = tuple(row_of(one) for one in told if "model" in one)
     if told and "seconds" in told[-1]:
-        return Outcome(rows=rows, **told[-1])
+        end = (
+            told[-1] if rows or told[-1]["problem"] else {**told[-1], "problem": "its program found nothing to compare"}
+        )
+        return Outcome(rows=rows, **end)
     return Outcome(rows=rows, seconds=0.0, problem="its program was ended before its last row", whole=False)
 
 
