@@ -25,7 +25,6 @@ _SWITCHES: tuple[tuple[Params, Params], ...] = (
     ({TP: 2}, {SEQUENCE_PARALLEL: False}),
     ({}, {LOSS: "cross_entropy"}),
     ({LOSS: "chunked"}, {PIECES: 2}),
-    ({RECOMPUTE: "full", "hidden_size": 1024, "seq_length": 64, "num_layers": 16},),
     ({}, {"optimizer.implementation": "fused_opt_states_bf16"}),
     ({}, {"training.dtype": "bfloat16"}),
     ({}, {"debug.detect_anomaly": True}),
