@@ -246,8 +246,8 @@ class Saving:
     tensor: bool = False
     """It goes with dividing tensors among more ranks, and is nothing by itself."""
     stages: int = 0
-    """Pipeline stages that it cuts the layers into, equal ones or not: the settings are those beside their number. 0: it
-    leaves them."""
+    """Pipeline stages that it cuts the layers into, equal ones or not: the settings are those beside their number.
+    0: it leaves them."""
 
 
 @frozen(kw_only=True)

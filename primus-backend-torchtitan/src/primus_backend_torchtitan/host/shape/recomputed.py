@@ -13,8 +13,8 @@ _GATE = "moe.router.gate"
 _SAVED = ("attention.inner_attention",)
 _SUMS = ("attended.sum", "down.sum", "moe.sum")
 _CHOICE = "moe.router.choose"
-"""Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name, sums
-over ranks that each get a part of, and the choice of experts."""
+"""Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name,
+sums over ranks that each get a part of, and the choice of experts."""
 
 
 def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
