@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from primus_backend_megatron.host.legality.attention import check_attention
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.legality.documents import check_documents
 from primus_backend_megatron.host.legality.experts import check_experts
 from primus_backend_megatron.host.legality.pipeline import check_pipeline
+from primus_backend_megatron.host.legality.recompute import check_recompute
 from primus_backend_megatron.host.legality.schedule import check_schedule
 from primus_backend_megatron.host.legality.sequence import check_sequence
 from primus_backend_megatron.host.legality.tensor import check_tensor
@@ -19,9 +21,11 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_tensor,
     check_pipeline,
     check_experts,
+    check_attention,
     check_sequence,
     check_documents,
     check_schedule,
+    check_recompute,
     check_weights,
 )
 

@@ -77,6 +77,11 @@ class Case:
         return bool(self.values[name])
 
     @property
+    def on_gpus(self) -> bool:
+        """Whether ranks have GPUs; on CPUs they talk by gloo."""
+        return self.values["distributed_backend"] != "gloo"
+
+    @property
     def samples_at_once(self) -> int:
         """A micro batch on every data parallel replica."""
         names = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")

@@ -18,7 +18,6 @@ def check_schedule(case: Case) -> Iterator[Finding]:
     yield from _learning_rate(case)
     yield from _precision(case)
     yield from _overlap(case)
-    yield from _recompute(case)
     yield from _evaluation(case)
 
 
@@ -74,23 +73,6 @@ def _overlap(case: Case) -> Iterator[Finding]:
                 ("overlap_param_gather", needed),
                 f"set {needed}: true, or overlap_param_gather: false",
             )
-
-
-def _recompute(case: Case) -> Iterator[Finding]:
-    granularity, method = case.values["recompute_granularity"], case.values["recompute_method"]
-    if granularity == "selective" and method is not None:
-        keys = ("recompute_granularity", "recompute_method")
-        yield case.error("recompute", "selective recomputation has no method", keys, "set recompute_method: null")
-    if granularity == "full" and (method is None or case.values["recompute_num_layers"] is None):
-        yield case.error(
-            "recompute",
-            "full recomputation needs a method and a number of layers",
-            ("recompute_granularity", "recompute_method", "recompute_num_layers"),
-            "set recompute_method: uniform and recompute_num_layers: 1",
-        )
-    if granularity == "full" and method == "uniform" and case.values["recompute_num_layers"] == 0:
-        keys = ("recompute_method", "recompute_num_layers")
-        yield case.error("recompute", "groups of 0 layers cannot be recomputed", keys, "set recompute_num_layers: 1")
 
 
 def _evaluation(case: Case) -> Iterator[Finding]:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.layers import predicts_with_loss
-from primus_backend_megatron.host.shape.operators_work import is_fused
+from primus_backend_megatron.host.shape.operators_unfused import has_fused_softmax
+from primus_backend_megatron.host.shape.operators_work import Work, is_fused
 from primus_backend_megatron.host.shape.unmodelled import unmodelled
 
 _BALANCED = "Every expert gets as many tokens as every other, but for what --moe-load-factor says."
-_PREDICTION = (
-    "What layers of multi-token prediction on a stage without the loss keep is not counted; their weights are."
+_PREDICTION = "Of layers of multi-token prediction on a stage without the loss only the weights are counted: too low."
+_DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted: too low."
+_SOFTMAX = (
+    "Megatron's own attention masks, scales and takes the softmax of the scores in several kernels, whose copies of "
+    "the scores are not counted: too low."
 )
-_DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted."
-_FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product."
-_SHARDED = "Weights are counted whole on each rank; use_megatron_fsdp may hold less."
+_FUSED = "Gradients of weights are counted as if none was added to the sum in one kernel with its product: too high."
+_ADDED = "Bias, dropout and addition to the residual stream are counted as several kernels, not as one: too high."
+_SHARDED = "Weights are counted whole on each rank; use_megatron_fsdp may hold less: too high."
 _ROOT = "FSDP2 gathers the output layer of transformer_impl: local for longer than is counted: too low."
 _TOGETHER = "Layers of multi-token prediction are counted as if FSDP2 gathered each in one piece: too high."
-_SENT = "Fused attention over context parallel ranks is counted as if keys and values were gathered."
+_SENT = (
+    "Fused attention over context parallel ranks is counted as if keys and values were gathered and kept: too high "
+    "where they are sent around."
+)
 _TURNED = "Positions are counted as rotated in one kernel: too low."
 
 
@@ -27,7 +34,9 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _BALANCED: case.shape.experts > 0,
         _PREDICTION: case.on("mtp_num_layers") and not predicts_with_loss(case),
         _DROPPED: not fused and case.on("attention_dropout"),
+        _SOFTMAX: not fused and case.on_gpus and not has_fused_softmax(Work.of(case)),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
+        _ADDED: case.on_gpus and case.on("bias_dropout_fusion") and _adds_more(case),
         _SHARDED: case.on("use_megatron_fsdp"),
         _ROOT: case.on("use_torch_fsdp2") and not fused,
         _TOGETHER: case.on("use_torch_fsdp2") and case.on("mtp_num_layers"),
@@ -35,3 +44,8 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _TURNED: fused and not case.on("apply_rope_fusion") and case.values["position_embedding_type"] == "rope",
     }
     return (*(note for note, true in told.items() if true), *unmodelled(case))
+
+
+def _adds_more(case: Case) -> bool:
+    """Something beside what a part of a layer has made and the residual stream."""
+    return case.on("add_bias_linear") or case.on("hidden_dropout")

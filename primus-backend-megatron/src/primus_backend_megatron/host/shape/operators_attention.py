@@ -105,7 +105,7 @@ def _rotated(work: Work, source: str, made: str, heads: int) -> Operator:
 def _core(work: Work, query: str, key: str) -> tuple[list[Operator], tuple[str, ...]]:
     """Attention itself, and what the library holds of it a little longer."""
     held = ("query",)
-    if work.context == 1 and is_unfused(work):
+    if is_unfused(work):
         return _unfused(work, query, key), held
     if work.context == 1:
         return [_kernel(work, (query, key, "value"), ("qkv",), held)], held

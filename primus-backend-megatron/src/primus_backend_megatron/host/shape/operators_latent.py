@@ -172,7 +172,7 @@ def _core(work: Work, latent: Latent) -> list[Operator]:
     pairs = 2 * work.batch * length * length * latent.heads * work.tensor
     flops = pairs * (latent.head + latent.value)
     context = Activation(name="context", bytes=work.wide(latent.heads * latent.value))
-    if work.context == 1 and is_unfused(work):
+    if is_unfused(work):
         return _unfused(work, latent)
     gathers, reads = _gathered(work, latent)
     if not work.fused and latent.value != latent.head:

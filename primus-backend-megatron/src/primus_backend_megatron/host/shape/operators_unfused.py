@@ -6,6 +6,7 @@ from attrs import frozen
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.operators_work import Work
+from primus_core.operators import FP32
 from primus_core.shape import Activation, Operator
 
 _COMPONENT = "attention"
@@ -13,9 +14,16 @@ _COMPONENT = "attention"
 
 def is_unfused(work: Work) -> bool:
     """Transformer Engine's where it may use neither of its kernels, and that of Megatron's own layers on a GPU."""
-    if work.case.values["attention_backend"] == "unfused":
-        return work.case.values["distributed_backend"] != "gloo"
-    return not work.fused and work.case.values["distributed_backend"] != "gloo"
+    return work.case.on_gpus and (work.case.values["attention_backend"] == "unfused" or not work.fused)
+
+
+def has_fused_softmax(work: Work) -> bool:
+    """Whether Megatron's own attention on a GPU masks, scales and takes the softmax in one kernel
+    (`FusedScaleMaskSoftmax.is_kernel_available`, with the rows that a block of that kernel works on)."""
+    rows, length = work.batch * work.heads, work.length
+    block = 8 if length <= 128 else 4
+    fits = 16 < length <= 4096 and length % 4 == 0 and rows % block == 0
+    return work.case.on("masked_softmax_fusion") and work.element < FP32 and fits
 
 
 def modules(case: Case) -> tuple[str, ...]:

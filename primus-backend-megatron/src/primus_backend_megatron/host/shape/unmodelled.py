@@ -18,19 +18,23 @@ tensor parallel ranks."""
 
 @frozen
 class Unmodelled:
-    """Parameters with one sentence, told where one of them is on: neither false, null, 0 nor empty."""
+    """Parameters with one sentence, told where one of them is on: neither false, null, 0, a list of such, nor empty."""
 
     names: tuple[str, ...]
     sentence: str
     off: Value = None
     """Not on either."""
+    only: Value = None
+    """On with this value alone."""
     where: Where = ""
 
     def tells(self, case: Case) -> bool:
         """Whether a reader of this case's figures must know."""
-        return _is_there(case, self.where) and any(
-            bool(value) and value != self.off for value in (case.values[name] for name in self.names)
-        )
+        return _is_there(case, self.where) and any(self._is_on(case.values[name]) for name in self.names)
+
+    def _is_on(self, value: Value) -> bool:
+        there = any(value) if isinstance(value, list) else bool(value)
+        return there and value != self.off and self.only in (None, value)
 
 
 def _is_there(case: Case, where: Where) -> bool:
@@ -51,7 +55,7 @@ def unmodelled(case: Case) -> Iterator[str]:
 
 _NUMBERS = (
     Unmodelled(
-        ("fp8", "fp4"),
+        ("fp8", "fp4", "te_precision_config_file"),
         "Weights and activations are counted in the format of training, not in 8 or 4 bits: activations too high, and "
         "copies of the weights in fewer bits are not counted.",
     ),
@@ -62,6 +66,16 @@ _NUMBERS = (
     Unmodelled(
         ("ddp_param_name_patterns_for_fp32_local_accumulation", "ddp_reduce_scatter_with_fp32_accumulation"),
         "Copies of gradients that are added up in fp32 are not counted: too low.",
+    ),
+)
+_KERNELS = (
+    Unmodelled(
+        ("deterministic_mode", "batch_invariant_mode"),
+        "Deterministic kernels are counted as the usual ones; whether they need more is not known.",
+    ),
+    Unmodelled(
+        ("reset_attention_mask",),
+        "The mask of each sample's documents, a byte for each pair of its tokens, is not counted: too low.",
     ),
 )
 _OFFLOADED = (
@@ -87,13 +101,26 @@ _REPEATED = (
     ),
     Unmodelled(
         ("mla_down_proj_fusion",),
-        "The narrow tensors of latent attention are counted as two products, not as one.",
+        "The narrow tensors of latent attention are counted as two products, not as one, which changes little; in "
+        "which direction is not known.",
         where="latent",
+    ),
+    Unmodelled(
+        ("fused_residual_rmsnorm",),
+        "Norms are counted apart from the additions before them, not in one kernel with them; whether that needs less "
+        "is not known.",
+        where="fused",
     ),
     Unmodelled(
         ("use_transformer_engine_op_fuser",),
         "What layers that are fused operation by operation save is counted as kept: too high.",
         where="fused",
+    ),
+)
+_SAVED = (
+    Unmodelled(
+        ("save_params_interval", "save_activations_interval", "save_wgrads_interval", "save_dgrads_interval"),
+        "Tensors that are saved to be looked at are not counted beside those that training needs: too low.",
     ),
 )
 _GRAPHS = (
@@ -110,12 +137,12 @@ _TOGETHER = (
         where="experts",
     ),
     Unmodelled(
-        ("delay_wgrad_compute", "defer_embedding_wgrad_compute"),
+        ("delay_wgrad_compute", "defer_embedding_wgrad_compute", "overlap_dispatch_backward_with_experts_wgrad"),
         "What is kept until the gradients of weights are computed later is not counted: too low.",
     ),
     Unmodelled(
         ("moe_shared_expert_overlap",),
-        "Shared experts are counted as if they worked before the others, not beside them.",
+        "Shared experts are counted as if they worked before the others, not beside them: too low.",
         where="experts",
     ),
     Unmodelled(("tp_comm_overlap",), "Buffers of Transformer Engine's own collectives are not counted: too low."),
@@ -128,6 +155,28 @@ _EXPERTS = (
     Unmodelled(
         ("moe_aux_loss_coeff", "moe_z_loss_coeff"),
         "What losses of the router keep is not counted: a little too low.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_router_dtype",),
+        "What the router computes in fp64 is counted in fp32: a little too low.",
+        only="fp64",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_router_fusion",),
+        "The router is counted operation by operation, not as one kernel: a little too high.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_permute_fusion",),
+        "Tokens are counted as put in order operation by operation, not by one kernel, which changes little; in which "
+        "direction is not known.",
+        where="experts",
+    ),
+    Unmodelled(
+        ("use_fused_weighted_squared_relu",),
+        "Activations of experts are counted operation by operation, not as one kernel: too high.",
         where="experts",
     ),
     Unmodelled(
@@ -150,18 +199,29 @@ _SENT = (
     Unmodelled(
         ("moe_token_dispatcher_type",),
         "Tokens are counted as if they were sent to their experts alone; all gathered, they need more: too low.",
-        off="alltoall",
+        only="allgather",
         where="experts",
     ),
     Unmodelled(
-        ("moe_expert_capacity_factor",),
+        ("moe_token_dispatcher_type",),
+        "The buffers through which DeepEP and its like send tokens are kept from the first step on, and not counted: "
+        "too low. Tokens are counted as if each was sent once for every expert, not once for every rank: too high.",
+        only="flex",
+        where="experts",
+    ),
+    Unmodelled(
+        ("moe_expert_capacity_factor", "moe_expert_rank_capacity_factor"),
         "Experts are counted with all tokens, neither dropped nor padded to their capacity: too high where it is below "
         "1, too low where padding exceeds the tokens.",
         where="experts",
     ),
     Unmodelled(
-        ("moe_pad_expert_input_to_capacity",),
-        "Rows that fill experts up to their capacity are not counted: too low.",
+        (
+            "moe_pad_expert_input_to_capacity",
+            "moe_router_padding_for_fp8",
+            "moe_router_padding_for_quantization",
+        ),
+        "Rows that fill experts up to their capacity, or to whole blocks of small numbers, are not counted: too low.",
         where="experts",
     ),
 )
@@ -178,7 +238,7 @@ _MODEL = (
     ),
     Unmodelled(
         ("use_kitchen_attention",),
-        "Attention is counted as that of Transformer Engine, not as that of another package.",
+        "Attention is counted as that of Transformer Engine; whether that of another package needs more is not known.",
     ),
     Unmodelled(
         ("qk_clip", "log_max_attention_logit"),
@@ -186,17 +246,20 @@ _MODEL = (
     ),
     Unmodelled(
         ("hybrid_layer_pattern", "hybrid_override_pattern", "heterogeneous_layers_config_path", "spec"),
-        "All layers are counted as those that the other parameters describe.",
+        "All layers are counted as those that the other parameters describe; whether theirs need more is not known.",
     ),
     Unmodelled(
         ("heterogeneous_layers_config_encoded_json", "mtp_hybrid_override_pattern"),
-        "Layers that a description of their own gives are counted as those that the other parameters describe.",
+        "Layers that a description of their own gives are counted as those that the other parameters describe; whether "
+        "they need more is not known.",
     ),
     Unmodelled(
         ("mtp_use_repeated_layer",),
         "Each layer of multi-token prediction is counted with weights of its own: too high with several.",
     ),
-    Unmodelled(("mtp_detach_heads", "mtp_standalone"), "Multi-token prediction is counted as trained with the model."),
+    Unmodelled(
+        ("mtp_detach_heads", "mtp_standalone"), "Multi-token prediction is counted as trained with the model: too high."
+    ),
     Unmodelled(
         ("mlp_chunks_for_training",), "The feed-forward part is counted as if it ran in one piece: too high.", off=1
     ),
@@ -211,4 +274,4 @@ _MODEL = (
     ),
 )
 
-TABLE = (*_NUMBERS, *_OFFLOADED, *_REPEATED, *_GRAPHS, *_TOGETHER, *_EXPERTS, *_SENT, *_MODEL)
+TABLE = (*_NUMBERS, *_KERNELS, *_OFFLOADED, *_REPEATED, *_SAVED, *_GRAPHS, *_TOGETHER, *_EXPERTS, *_SENT, *_MODEL)
