@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from argparse import Namespace
+from enum import Enum
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,19 +63,24 @@ def refusal(args: Namespace, native: dict[str, Any], ranks: int, environment: di
     from megatron.training.argument_utils import core_transformer_config_from_args
     from megatron.training.arguments import validate_args
 
-    vars(args).update(native, world_size=ranks)
+    vars(args).update({name: _typed(vars(args).get(name), value) for name, value in native.items()}, world_size=ranks)
     before = dict(os.environ)
     os.environ.update(environment or {})
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             validate_args(args, {})
             core_transformer_config_from_args(args)
-    except (AssertionError, ValueError, RuntimeError) as error:
+    except (AssertionError, ValueError, RuntimeError, TypeError) as error:
         return str(error) or type(error).__name__
     finally:
         os.environ.clear()
         os.environ.update(before)
     return ""
+
+
+def _typed(default: object, value: object) -> object:
+    """Text as the enumeration that Megatron's own parser would make of it."""
+    return type(default)[value] if isinstance(default, Enum) and isinstance(value, str) else value
 
 
 if __name__ == "__main__":
