@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ def run(tmp_path: Path) -> Run:
     """Write a program for each group, and run the tool with some arguments; the page is `page.md`."""
 
     def start(programs: dict[Group, str | list[dict[str, object]]], *arguments: str) -> int:
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)  # of a program written in the same second
         for each, program in programs.items():
             text = program if isinstance(program, str) else "\n".join(f"print({json.dumps(one)!r})" for one in program)
             (tmp_path / f"{each.module}.py").write_text(text)
