@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from attrs import evolve
 
 from primus_core.projection.fullysharded import gathering_of, shard_of, static_of
+from primus_core.projection.memory import GATHERED, WEIGHT_GRADIENTS
 from primus_core.projection.places import Place, local, share
+from primus_core.projection.reducing import REDUCING, SHARDS, all_reduced, reduced_of
 from primus_core.projection.static import Static
 from primus_core.shape import Block, DType, Group, ModelShape, Parameter, Run, Schedule, Sharding
 
@@ -84,3 +87,19 @@ def test_a_tied_copy_is_gathered_and_reduced_only() -> None:
     """It has no weights and no moments of its own; its gradients come into a buffer of their own."""
     tied = Parameter(name="tied", shape=(10, 3), dtype="bf16", shared=True)
     assert static_of(shape(tied, groups={"shard": 4}), 1, Place(at={"shard": 3})) == Static(gradients=72, buffers=40)
+
+
+def test_parts_of_a_sum_are_whole_until_they_are_reduced() -> None:
+    """Ten rows of three, in fp32 120 bytes, of which each of two tensor parallel ranks has five. While the sum is
+    divided a copy of it lives beside it, and this rank's 60 bytes, which alone are copied to the buffer."""
+    divided = shape(ROWS, groups={"tensor": 2, "shard": 5})
+    for partial, before in ((False, []), (True, [{WEIGHT_GRADIENTS: 120 + 120 + 60, GATHERED: 30}])):
+        block = Block(parameters=(evolve(ROWS, partial=partial),))
+        (one,) = reduced_of(divided, block)
+        assert one.accumulated == (120 if partial else 60,)
+        assert one.gradients == (one.accumulated[0] // 2,)
+        *summed, copied, reduced = all_reduced([[one]])
+        assert summed == before
+        assert copied == {WEIGHT_GRADIENTS: 60, REDUCING: 60}
+        assert reduced == {WEIGHT_GRADIENTS: 60, REDUCING: 60 + 12}
+        assert SHARDS not in reduced

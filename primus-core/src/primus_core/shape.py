@@ -59,6 +59,9 @@ class Parameter:
     """With ``distributed_optimizer`` nothing else is in its bucket."""
     shard_dimension: int = 0
     """The dimension that ``fully_sharded`` divides."""
+    partial: bool = False
+    """With ``fully_sharded``: each rank of the groups that divide it computes a part of a sum, which is as large as the
+    whole tensor; it has a share of this once gradients are reduced."""
 
 
 @frozen(kw_only=True, cache_hash=True)

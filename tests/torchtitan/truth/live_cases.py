@@ -108,6 +108,7 @@ _LARGE: Params = {**_ONCE, "seq_length": 128, "max_position_embeddings": 128, "v
 """More weights than tokens."""
 _TIED: Params = {**_LARGE, "untie_embeddings_and_output_weights": False}
 _STAGED: Params = {**_PIPED, "seq_length": 128, "max_position_embeddings": 128}
+_NARROW: Params = {**_STAGED, SEQUENCE_PARALLEL: False, "global_batch_size": 8}
 _SHARED: Params = {
     **_LATENT,
     **_LARGE,
@@ -256,6 +257,55 @@ CHOSEN = (
     Case(
         name="latent attention, recomputed in part",
         params={**_LATENT, **_ONCE, **_LONG, "moe_layer_freq": "([0]*1+[1]*3)", RECOMPUTE: "selective"},
+    ),
+    Case(
+        name="stage of tensor parallel ranks",
+        params={**_NARROW, PP: 4, TP: 4, SCHEDULE: "1F1B", "hidden_size": 384, "ffn_hidden_size": 1024},
+        ranks=16,
+        rank=4,
+    ),
+    Case(
+        name="tensor parallel stage with latent attention",
+        params={**_LATENT, **_NARROW, TP: 2, SCHEDULE: "1F1B", "num_layers": 6, "moe_layer_freq": "([0]*3+[1]*3)"},
+        ranks=4,
+    ),
+    Case(
+        name="tensor parallel in fp32, latent attention, recomputed in part",
+        params={
+            **_LATENT,
+            **_ONCE,
+            **_LONG,
+            TP: 4,
+            RECOMPUTE: "selective",
+            "bf16": False,
+            "num_layers": 3,
+            "moe_layer_freq": "([0]*1+[1]*2)",
+        },
+        ranks=4,
+    ),
+    Case(
+        name="experts of two ranks, recomputed in part, fused",
+        params={**_MIXED, **_LONG, "global_batch_size": 4, TP: 2, EP: 2, RECOMPUTE: "selective"},
+        ranks=2,
+        fused=True,
+    ),
+    Case(
+        name="last of breadth first, latent attention, tensor parallel",
+        params={
+            **_LATENT,
+            **_LONG,
+            PP: 2,
+            TP: 2,
+            SCHEDULE: "LoopedBFS",
+            RECOMPUTE: "selective",
+            "micro_batch_size": 1,
+            "global_batch_size": 2,
+            "hidden_size": 384,
+            "vocab_size": 8192,
+            "moe_layer_freq": "([0]*1+[1]*3)",
+        },
+        ranks=4,
+        rank=2,
     ),
 )
 """With each option that is told apart, and without."""

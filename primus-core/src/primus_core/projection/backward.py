@@ -137,7 +137,11 @@ class _Back:
             before = unit.reduced[:index]
             around = {GATHERED: stay + sum(each.weights for each in before)}
             left = {WEIGHT_GRADIENTS: sum(sum(each.gradients) for each in before)}
-            copied: tuple[Parts, Parts] = ({WEIGHT_GRADIENTS: sum(one.gradients)}, {})
+            whole = sum(one.gradients)
+            for more in one.summing(False):
+                moment = Moment(at=f"{unit.name}: gradients are summed")
+                self.peak.see(moment, beside, around, left, {WEIGHT_GRADIENTS: whole + more}, self._constant())
+            copied: tuple[Parts, Parts] = ({WEIGHT_GRADIENTS: sum(one.shares(False))}, {})
             steps = self.reducing.run(one, frees=index == len(unit.reduced) - 1)
             for gradients, parts in zip(copied, steps, strict=True):
                 moment = Moment(at=f"{unit.name}: gradients are reduced")

@@ -40,6 +40,11 @@ def local(parameter: Parameter, shape: ModelShape, place: Place = FIRST) -> tupl
     )
 
 
+def computed(parameter: Parameter, shape: ModelShape) -> tuple[int, ...]:
+    """Sizes of the gradient that a rank computes."""
+    return parameter.shape if parameter.partial else local(parameter, shape)
+
+
 def held(shape: ModelShape, stage: int) -> Iterator[Run]:
     """The runs of blocks that a pipeline rank holds, of all its chunks."""
     for chunk in shape.stages[stage]:

@@ -8,10 +8,11 @@ next block is made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from primus_core.projection.fullysharded import gathering_of, shard_of, shard_ranks
 from primus_core.projection.memory import GATHERED, WEIGHT_GRADIENTS, Parts, plus
-from primus_core.projection.places import FIRST, Place, held, local, size_of
+from primus_core.projection.places import FIRST, Place, computed, held, local, size_of
 from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Parameter
 
@@ -29,6 +30,8 @@ class Reduced:
     """Of each, in the format of the forward pass."""
     accumulated: tuple[int, ...]
     """The same in the format in which they are reduced."""
+    sums: tuple[int, ...]
+    """By gradient: of so many ranks each has a part of its sum, so many times as large as the share that is reduced."""
     buffer: int
     """All of them with padding, in that format: they are sent from it."""
     part: int
@@ -49,6 +52,19 @@ class Reduced:
         """Of the gradients in the one format or the other."""
         return self.accumulated if accumulated else self.gradients
 
+    def shares(self, accumulated: bool) -> tuple[int, ...]:
+        """The same once sums over other ranks are divided."""
+        return tuple(size // ranks for size, ranks in zip(self.sizes(accumulated), self.sums, strict=True))
+
+    def summing(self, accumulated: bool) -> Iterator[int]:
+        """What more lives than `sizes` while sums are divided, one after the other: a copy of one that is in the order
+        of its shares, and this rank's."""
+        done = 0
+        for size, share in zip(self.sizes(accumulated), self.shares(accumulated), strict=True):
+            if share < size:
+                yield size + share - done
+            done += size - share
+
 
 class Reducing:
     """What lives while gradients are reduced, block after block."""
@@ -63,7 +79,7 @@ class Reducing:
         Args:
             frees: buffers of blocks before are let go of first.
         """
-        sizes = one.sizes(accumulated)
+        sizes = one.shares(accumulated)
         self.buffers = one.buffer + (0 if frees else self.buffers)
         yield {REDUCING: self.buffers, WEIGHT_GRADIENTS: 0 if one.recut is None else sizes[one.recut]}
         yield {
@@ -106,12 +122,15 @@ def all_reduced(blocks: Sequence[Sequence[Reduced]]) -> Iterator[Parts]:
     gradients = sum(sum(one.accumulated) for one, _ in groups)
     gathered, shards, reducing = sum(one.weights for one, _ in groups), 0, Reducing()
     for one, last in groups:
+        for more in one.summing(True):
+            living = {WEIGHT_GRADIENTS: gradients + more, REDUCING: reducing.buffers}
+            yield plus(living, {GATHERED: gathered, SHARDS: shards})
+        gradients -= sum(one.accumulated)
         gathered -= one.weights
         steps = reducing.run(one, frees=last, accumulated=True)
         for copied, moment in zip((False, True), steps, strict=True):
-            left = gradients - (sum(one.accumulated) if copied else 0)
+            left = gradients + (0 if copied else sum(one.shares(True)))
             yield plus(moment, {WEIGHT_GRADIENTS: left, GATHERED: gathered, SHARDS: shards})
-        gradients -= sum(one.accumulated)
         shards += one.shard
 
 
@@ -122,8 +141,9 @@ def _reduced(shape: ModelShape, together: tuple[Parameter, ...]) -> Reduced:
     recut = None if alone else recut
     return Reduced(
         weights=gathering.weights,
-        gradients=tuple(size_of(local(each, shape), each.dtype) for each in together),
-        accumulated=tuple(size_of(local(each, shape), sharding.gradient) for each in together),
+        gradients=tuple(size_of(computed(each, shape), each.dtype) for each in together),
+        accumulated=tuple(size_of(computed(each, shape), sharding.gradient) for each in together),
+        sums=tuple(prod(computed(each, shape)) // prod(local(each, shape)) for each in together),
         buffer=gathering.gradients,
         part=gathering.reduced,
         divided=gathering.gradients if alone else 0,

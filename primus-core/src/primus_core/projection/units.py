@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from primus_core.projection.gathering import Gathered, gathered_of
-from primus_core.projection.places import local, size_of
+from primus_core.projection.places import computed, size_of
 from primus_core.projection.reducing import Reduced, reduced_of
 from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Run
@@ -65,7 +65,7 @@ def _unit(shape: ModelShape, name: str) -> Unit:
     block = shape.blocks[name]
     read = {weight for op in block.operators for weight in op.weights} - {each.name for each in block.parameters}
     others = {each.name: each for other in shape.blocks.values() for each in other.parameters if each.name in read}
-    sizes = [(each.name, local(each, shape), each.dtype) for each in (*block.parameters, *others.values())]
+    sizes = [(each.name, computed(each, shape), each.dtype) for each in (*block.parameters, *others.values())]
     fully = shape.sharding.scheme == "fully_sharded"
     return Unit(
         name=name,

@@ -19,12 +19,15 @@ from primus_backend_torchtitan.host.shape.operators_head import (
     pieces,
 )
 from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_backend_torchtitan.host.shape.partial import arrives_in_parts, whole_weights
 from primus_backend_torchtitan.host.shape.recomputed import recomputed_of
 from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.shape import DTYPE_BYTES, Block, DType, Parameter
 
 EMBEDDING, DENSE, EXPERTS, HEAD, NORM, OUTPUT = "embedding", "layer", "expert_layer", "head", "norm", "output"
-"""Names of blocks. The head is norm and output together; these are blocks where the stages' own list parts them."""
+SENDS = "sending_layer"
+"""Names of blocks. One layer is for the end of a stage where that differs (`sends_apart`). The head is norm and output
+together; these are blocks where the stages' own list parts them."""
 LAST_NORM, PIECES = "last_norm", "loss_in_pieces"
 """The same two where the loss is computed in pieces: they are gathered together, twice, and reduced apart."""
 
@@ -49,6 +52,7 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
             resharded=not tied,
         ),
         **{EXPERTS if experts else DENSE: _layer(case, experts) for experts in kinds},
+        **({SENDS: _layer(case, False, sends=True)} if False in kinds and sends_apart(case) else {}),
         HEAD: Block(
             parameters=last,
             operators=tuple(head(work)),
@@ -100,20 +104,32 @@ def _alternates(case: Case) -> bool:
     return case.size(PIPELINE) > 1 and not (schedule and schedule.name in ("GPipe", "LoopedBFS"))
 
 
-def _layer(case: Case, experts: bool) -> Block:
+def sends_apart(case: Case) -> bool:
+    """Whether a dense layer at the end of a stage needs other memory than one before another layer."""
+    return case.size(PIPELINE) > 1 and arrives_in_parts(Work.of(case))
+
+
+def _layer(case: Case, experts: bool, *, sends: bool = False) -> Block:
     """A layer, in the order of TorchTitan's own modules: latent attention has the norms before what follows it."""
     model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
     norms = (norm_of("attention_norm", model, dtype), norm_of("ffn_norm", model, dtype))
     inner = experts_of(case, model, dtype) if experts else _feed_forward(model, dtype)
     rest = (*norms, *inner) if model["multi_latent_attention"] else (*inner, *norms)
-    parameters = (*attention_of(model, dtype), *rest)
-    operators = layer_operators(case, experts)
+    parameters, operators = (*attention_of(model, dtype), *rest), layer_operators(case, experts, sends=sends)
     return Block(
-        parameters=parameters,
+        parameters=whole_weights(Work.of(case), parameters, _late(case, sends)),
         buffers=_buffers(case, experts),
         operators=operators,
         recomputed=recomputed_of(case, operators),
     )
+
+
+def _late(case: Case, sends: bool) -> Mapping[str, int]:
+    """Inputs on each rank of weights whose products may get a gradient that is not summed yet."""
+    work = Work.of(case)
+    value = size(case.model, "v_head_dim") if case.model["multi_latent_attention"] else work.head
+    attention = {"attention.wo.weight": work.heads * value}
+    return attention if sends else {**attention, "feed_forward.w2.weight": work.ffn}
 
 
 def _feed_forward(model: Model, dtype: DType) -> tuple[Parameter, ...]:

@@ -33,6 +33,8 @@ class Mixture:
     shared: int
     biased: bool
     normalized: bool
+    groups: int
+    limit: int
 
     @classmethod
     def of(cls, work: Work) -> Mixture:
@@ -48,6 +50,8 @@ class Mixture:
             shared=size(model, "moe_shared_expert_intermediate_size", 0) // work.tensor,
             biased=bool(model["moe_router_enable_expert_bias"] and model["moe_router_bias_update_rate"]),
             normalized=chosen > 1 if sigmoid else not model["moe_router_pre_softmax"],
+            groups=size(model, "moe_router_num_groups", 0),
+            limit=size(model, "moe_router_group_topk", 0),
         )
 
     @property

@@ -8,7 +8,7 @@ from primus_backend_torchtitan.families import LLAMA, family_of
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
-from primus_backend_torchtitan.host.shape.partial import of_whole, scattered, whole_gradient
+from primus_backend_torchtitan.host.shape.partial import arrives_in_parts, of_parts, scattered, whole_gradient
 from primus_core.operators import COMPLEX, FP32
 from primus_core.shape import Activation, Operator
 
@@ -28,20 +28,22 @@ def attention(work: Work) -> list[Operator]:
         *_head_norms(work),
         _rotated(work),
         *core(work, ("query.turned", "key.turned", "value"), work.groups * work.head, work.groups * work.head, width),
-        *_last_product(work, made, width, held),
+        *last_product(work, made, width, held),
         *summed(work, made, "attended", _NAME, held),
         add(work, "attention.add", "attended", "input", "middle", _NAME, held),
     ]
 
 
-def _last_product(work: Work, made: str, width: int, held: tuple[str, ...]) -> list[Operator]:
-    """Of what heads have found. Where its gradient is of all features, that of its weight is made of all, too."""
+def last_product(work: Work, made: str, width: int, held: tuple[str, ...]) -> list[Operator]:
+    """Of what heads have found, so many features on each rank."""
     last = product(work, f"{_NAME}.wo", "context", made, work.hidden, inner=width, component=_NAME, holds=held)
+    if not arrives_in_parts(work):
+        return [last]
+    last = of_parts(work, last, width)
     if not whole_gradient(work, width):
         return [last]
     divided = scattered(work, "context", "context.divided", width, _NAME)
-    whole = of_whole(work, evolve(last, reads=("context.divided",)), width)
-    return [divided, evolve(whole, backward_flops=2 * work.tensor * last.flops)]
+    return [divided, evolve(last, reads=("context.divided",))]
 
 
 def _products(work: Work, source: str) -> list[Operator]:

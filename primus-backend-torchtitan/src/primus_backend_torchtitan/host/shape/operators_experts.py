@@ -5,22 +5,31 @@ from __future__ import annotations
 from attrs import evolve
 
 from primus_backend_torchtitan.host.shape.mixture import MAP, Mixture, index, one
+from primus_backend_torchtitan.host.shape.operators_linear import summed
 from primus_backend_torchtitan.host.shape.operators_routed import combine, products, send
 from primus_backend_torchtitan.host.shape.operators_shared import shared
 from primus_backend_torchtitan.host.shape.operators_work import Work
 from primus_core.operators import FP32, INT64
 from primus_core.shape import Activation, Operator
 
+CHOICES = ("moe.limited", "moe.ids", "moe.best")
+"""What choices of the largest scores make: the scores and their positions."""
+
 
 def experts_operators(work: Work, source: str, output: str) -> tuple[Operator, ...]:
-    """From the normalized stream to what is added to the residual one, on a rank that has all experts whole."""
+    """From the normalized stream to what is added to the residual one. Tensor parallel ranks that have slices of every
+    expert sum what those return before the one that every token uses runs."""
     mixture = Mixture.of(work)
+    routed = "moe.routed" if mixture.shared else output
+    part = f"{routed}.part" if mixture.slices > 1 else routed
+    sums = summed(work, part, routed, "experts") if mixture.slices > 1 else []
     return (
         *_router(mixture, source),
         *_order(mixture, source),
         *(send(mixture) if mixture.apart else ()),
         *products(mixture),
-        *combine(mixture, "moe.routed" if mixture.shared else output),
+        *combine(mixture, part),
+        *(evolve(each, holds=(MAP,)) for each in sums),
         *(shared(mixture, source, output) if mixture.shared else ()),
     )
 
@@ -30,7 +39,7 @@ def _router(mixture: Mixture, source: str) -> list[Operator]:
     of them on each, and the gradients of their own tokens alone."""
     element, count = mixture.work.element, mixture.count
     scores, chosen = mixture.tokens * count * element, mixture.rows * element
-    compared = mixture.tokens * count * FP32 if mixture.biased else 0
+    compared, score = mixture.tokens * count * FP32 if mixture.biased else 0, FP32 if mixture.biased else element
     gate = one(
         "moe.router.gate",
         [source],
@@ -42,18 +51,29 @@ def _router(mixture: Mixture, source: str) -> list[Operator]:
     operators = [
         evolve(gate, hardware_flops=gate.flops * mixture.slices, backward_flops=2 * gate.flops),
         one("moe.router.score", ["moe.logits"], [("moe.scores", scores)], keeps=["moe.scores"]),
+        *_limited(mixture, score),
         Operator(
             name="moe.router.choose",
             component="experts",
             reads=("moe.scores",),
-            makes=(index("moe.ids", mixture.rows * INT64), Activation(name="moe.chosen", bytes=chosen)),
+            makes=(
+                index("moe.ids", mixture.rows * INT64),
+                index("moe.best", mixture.rows * score),
+                Activation(name="moe.chosen", bytes=chosen),
+            ),
             keeps=("moe.ids", "moe.scores"),
-            scratch=compared + mixture.rows * (FP32 if mixture.biased else element),
+            scratch=compared,
         ),
     ]
     if not mixture.normalized:
         return [*operators, one("moe.router.scale", ["moe.chosen"], [("moe.weights", chosen)])]
     return [*operators, _shares(mixture, chosen), one("moe.router.scale", ["moe.shares"], [("moe.weights", chosen)])]
+
+
+def _limited(mixture: Mixture, score: int) -> list[Operator]:
+    """Groups of experts by the sum of their two best scores, and the best of these groups."""
+    size = mixture.tokens * (2 * mixture.groups + mixture.limit) * (score + INT64)
+    return [Operator(name="moe.router.limit", component="experts", makes=(index("moe.limited", size),))] * bool(size)
 
 
 def _shares(mixture: Mixture, chosen: int) -> Operator:

@@ -94,22 +94,27 @@ def _flops(work: Work) -> tuple[int, int]:
 def pieces(work: Work, number: int) -> list[Operator]:
     """The loss in pieces of the sequence, each forward and backward by itself before the next one begins.
 
-    The copies of the pieces and the sum of their gradients in fp32 live all the time; so does the gradient of the
-    output layer's weight, in fp32, to which each piece adds its own. The logits of a piece stay until the next ones are
-    there. After the last piece the weight's gradient is reduced. With a pipeline all this happens once a micro batch
-    has run forward, and the gradient of its stream stays until it runs backward; a buffer that the weight's gradient is
-    sent from is there already, of the micro batch before.
+    Copies of the pieces, where there are several samples, and the sum of their gradients in fp32 live all the time; so
+    does the gradient of the output layer's weight, in fp32, to which each piece adds its own. The logits of a piece
+    stay until the next ones are there. After the last piece the weight's gradient is reduced, and then that of the
+    stream is made. With a pipeline all this happens once a micro batch has run forward, and the stream's gradient stays
+    until it runs backward; a buffer that the weight's gradient is sent from is there already, of the micro batch
+    before.
     """
     exact = work.logits(FP32) // number
     logits_ = work.logits() // number
     numbers = work.vocabulary * work.hidden
     summed_ = numbers * FP32
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact
-    weight = 2 * logits_ + numbers * work.element + work.whole // number
-    reduced = logits_ + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
+    piece = work.whole // number
+    weight = 2 * logits_ + numbers * work.element + piece
+    reduced = logits_ + piece + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
     needed, run = _flops(work)
     piped = work.case.size(PIPELINE) > 1
-    most = work.whole // work.element * FP32 + summed_ + max(loss, weight, reduced - (summed_ if piped else 0))
+    stream_sum = work.whole // work.element * FP32
+    copies = work.whole if work.batch > 1 else 0
+    most = stream_sum + copies + summed_ + max(loss, weight, reduced - (summed_ if piped else 0))
+    scratch = max(stream_sum, most - work.whole)
     stream = (Activation(name="gradient", bytes=work.whole, gradient=0),) if piped else ()
     return [
         Operator(
@@ -118,8 +123,8 @@ def pieces(work: Work, number: int) -> list[Operator]:
             reads=("input",),
             makes=(Activation(name="loss", bytes=FP32, gradient=0), *stream),
             keeps=("input", *(made.name for made in stream)),
-            scratch=most if piped else 0,
-            backward_scratch=0 if piped else most,
+            scratch=scratch if piped else 0,
+            backward_scratch=0 if piped else scratch,
             flops=needed,
             hardware_flops=run,
         )

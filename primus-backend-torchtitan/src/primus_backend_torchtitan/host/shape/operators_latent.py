@@ -5,11 +5,10 @@ from __future__ import annotations
 from attrs import evolve
 
 from primus_backend_torchtitan.architecture import size
-from primus_backend_torchtitan.host.shape.operators_attention import core
+from primus_backend_torchtitan.host.shape.operators_attention import core, last_product
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
-from primus_backend_torchtitan.host.shape.partial import whole_gradient
 from primus_core.operators import COMPLEX, FP32, Latent
 from primus_core.shape import Activation, Operator
 
@@ -46,16 +45,10 @@ def latent_attention(work: Work) -> list[Operator]:
         _turned(work, latent),
         *_keys_and_values(work, latent),
         *_core(work, latent),
-        _last_product(work, made, width, held),
+        *last_product(work, made, width, held),
         *summed(work, made, "attended", _NAME, held),
         add(work, "attention.add", "attended", "input", "middle", _NAME, held),
     ]
-
-
-def _last_product(work: Work, made: str, width: int, held: tuple[str, ...]) -> Operator:
-    """Of what heads have found. Where its gradient is of all features, that of its weight is made of all, too."""
-    last = product(work, f"{_NAME}.wo", "context", made, work.hidden, inner=width, component=_NAME, holds=held)
-    return evolve(last, backward_flops=2 * work.tensor * last.flops) if whole_gradient(work, width) else last
 
 
 def _narrow(work: Work, name: str, source: str, made: str, width: int) -> Operator:

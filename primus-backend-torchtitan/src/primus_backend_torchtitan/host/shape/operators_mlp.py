@@ -8,34 +8,39 @@ from primus_backend_torchtitan.architecture import ffn_hidden_size
 from primus_backend_torchtitan.host.shape.operators_linear import add, gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
-from primus_backend_torchtitan.host.shape.partial import of_whole, whole_gradient
+from primus_backend_torchtitan.host.shape.partial import arrives_in_parts, of_parts, whole_gradient
 from primus_core.shape import Activation, Operator
 
 _PART = "mlp"
 
 
-def mlp(work: Work) -> list[Operator]:
-    """From the stream after attention to the layer's output."""
+def mlp(work: Work, *, sends: bool = False) -> list[Operator]:
+    """From the stream after attention to the layer's output. Where it `sends` that to another stage, its gradient has
+    been summed when it comes back."""
     gathers, source = gathered(work, "normed2", _PART)
     held = ("normed2",) if gathers else ()
     made = "down.part" if work.tensor > 1 else "down"
+    inner = gated(work, "feed_forward", source, made, work.ffn, _PART, held)
     return [
         *norm(work, "ffn_norm", "middle", "normed2"),
         *gathers,
-        *_summed_late(work, gated(work, "feed_forward", source, made, work.ffn, _PART, held)),
+        *(inner if sends else _summed_late(work, inner)),
         *summed(work, made, "down", _PART, held),
         add(work, "mlp.add", "down", "middle", "output", _PART, held),
     ]
 
 
 def _summed_late(work: Work, operators: list[Operator]) -> list[Operator]:
-    """The gradient of what is multiplied is of all features, and each of the two that are made of it needs its sum."""
-    if not whole_gradient(work, work.ffn):
+    """Where the gradient of what is multiplied is of all features, each of the two made of it needs its sum."""
+    if not arrives_in_parts(work):
         return operators
     *first, multiply, last = operators
+    last = of_parts(work, last, work.ffn)
+    if not whole_gradient(work, work.ffn):
+        return [*first, multiply, last]
     size = work.tensor * work.wide(work.ffn)
     inner = evolve(multiply.makes[0], gradient=size)
-    return [*first, evolve(multiply, makes=(inner,), backward_scratch=size), of_whole(work, last, work.ffn)]
+    return [*first, evolve(multiply, makes=(inner,), backward_scratch=size), last]
 
 
 def gated(

@@ -12,10 +12,10 @@ _NAME = "moe.shared_experts"
 
 
 def shared(mixture: Mixture, source: str, output: str) -> list[Operator]:
-    """Its products, and the sum with what the others return. Beside experts that are divided among ranks its features
-    are divided by tensor parallel ranks, which gather the tokens for it."""
+    """Its products, and the sum with what the others return. Its features are divided by tensor parallel ranks, which
+    gather the tokens for it beside experts that are divided among ranks."""
     gathers, source = gathered(mixture.work, source, "experts") if mixture.apart else ([], source)
-    partial = mixture.apart and mixture.work.tensor > 1
+    partial = mixture.work.tensor > 1
     sums = summed(mixture.work, "moe.shared.part", "moe.shared", "experts") if partial else []
     operators = [*gathers, *_products(mixture, source, "moe.shared.part" if partial else "moe.shared"), *sums]
     both = ("moe.routed", "moe.shared")
@@ -24,7 +24,7 @@ def shared(mixture: Mixture, source: str, output: str) -> list[Operator]:
         component="experts",
         reads=both,
         passes=both,
-        makes=(Activation(name=output, bytes=mixture.stream),),
+        makes=(Activation(name=output, bytes=mixture.work.stream()),),
     )
     return [evolve(each, holds=(MAP,)) for each in (*operators, add)]
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from primus_backend_torchtitan.host.case import Case
+from primus_backend_torchtitan.host.shape.operators_experts import CHOICES
 from primus_backend_torchtitan.host.shape.operators_latent import PRODUCTS
 from primus_core.shape import Operator, Recomputed
 
-_KIND, _FORCED = "activation_checkpoint.kind", "activation_checkpoint.force_recompute_mm_shapes_by_fqns"
+_KIND = "activation_checkpoint.kind"
 _GATE = "moe.router.gate"
 _SAVED = ("attention.inner_attention",)
-_SUMS = ("attended.sum", "down.sum", "moe.sum")
-_CHOICE = "moe.router.choose"
+_SUMS = ("attended.sum", "down.sum", "moe.sum", "moe.routed.sum", "moe.shared.sum")
+_SENT = ("moe.send", "moe.return")
 """Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name,
-sums over ranks that each get a part of, and the choice of experts."""
+sums over ranks that each get a part of, and tokens that were sent to experts and back; choices of experts are, too."""
 
 
 def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
@@ -31,14 +32,14 @@ def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed
 
 
 def _saved(case: Case, operators: Sequence[Operator]) -> Iterator[str]:
-    """Every second product from the first on, not counting those as wide as a router; sums over ranks; attention; and
-    on a CPU the products that it may consist of."""
-    kept = (_CHOICE, *(_SAVED if case.accelerator != "cpu" else ()), *(_SUMS if _divides_tokens(case) else ()))
+    """Every second product from the first on, not counting those as wide as a router; what other ranks sent; attention;
+    and on a CPU the products that it may consist of."""
+    kept = (*_SENT, *(_SAVED if case.accelerator != "cpu" else ()), *(_SUMS if _divides_tokens(case) else ()))
     products = [op.name for op in operators if _is_product(op)]
     for op in operators:
         if op.name in (*kept, *products[::2]):
             yield from (made.name for made in op.makes)
-        yield from (made.name for made in op.makes if made.name in PRODUCTS)
+        yield from (made.name for made in op.makes if made.name in (*PRODUCTS, *CHOICES))
 
 
 def _divides_tokens(case: Case) -> bool:

@@ -8,7 +8,18 @@ from itertools import groupby
 from primus_backend_torchtitan.architecture import layers_with_experts
 from primus_backend_torchtitan.host.case import PIPELINE, Case
 from primus_backend_torchtitan.host.schedules import Schedule, schedule_of
-from primus_backend_torchtitan.host.shape.blocks import DENSE, EMBEDDING, EXPERTS, HEAD, LAST_NORM, NORM, OUTPUT, PIECES
+from primus_backend_torchtitan.host.shape.blocks import (
+    DENSE,
+    EMBEDDING,
+    EXPERTS,
+    HEAD,
+    LAST_NORM,
+    NORM,
+    OUTPUT,
+    PIECES,
+    SENDS,
+    sends_apart,
+)
 from primus_core.experiment import Value
 from primus_core.shape import Run
 
@@ -23,11 +34,16 @@ def stages_of(case: Case) -> tuple[tuple[Chunk, ...], ...]:
     kinds = [EXPERTS if experts else DENSE for experts in layers_with_experts(case.model)]
     if ranks == 1:
         return ((_runs([EMBEDDING, *kinds, *_head(case)]),),)
-    chunks = [_runs(names) for names in _cut(case, kinds, ranks)]
+    chunks = [_runs(_ended(case, names)) for names in _cut(case, kinds, ranks)]
     each, folded = len(chunks) // ranks, _schedule(case).folded
     return tuple(
         tuple(chunks[index] for index in sorted(_held(rank, ranks, each, folded=folded))) for rank in range(ranks)
     )
+
+
+def _ended(case: Case, names: list[str]) -> list[str]:
+    """The blocks of a stage, where the last layer before another stage may be of its own kind."""
+    return [*names[:-1], SENDS] if names and names[-1] == DENSE and sends_apart(case) else names
 
 
 def _head(case: Case) -> list[str]:
