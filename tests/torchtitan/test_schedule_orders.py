@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from primus_core.projection.order import Action, Kind, _actions
+from primus_core.projection.order import _actions
+from primus_core.projection.playing import Action, Kind
 from primus_core.shape import Schedule, ScheduleName
 
 CLASSES: dict[ScheduleName, str] = {

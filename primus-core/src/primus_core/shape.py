@@ -222,6 +222,12 @@ class Schedule:
     """While one runs backward, beside the gradient of its output."""
     remains: tuple[int, ...] = ()
     """Bytes of tensors between stages that the library still refers to when the optimizer works; empty: none."""
+    names_last: bool = False
+    """The library refers to what each chunk received last, and its gradient, until the chunk receives again; and to
+    what was sent after a forward pass until the backward pass that follows has run."""
+    receives_ahead: bool = False
+    """With `names_last`: what the next forward pass reads has come when one runs backward; the library refers to what
+    came so for the first of these, and its gradient, to the end of the step."""
     holds_gradient: bool = False
     """The gradient that the next stage sent stays until its micro batch has run backward."""
     keeps_given: Literal["", "weights", "step"] = ""

@@ -21,12 +21,13 @@ class _Back:
     """A backward pass through a chunk, block by block from the last."""
 
     def __init__(
-        self, chunk: Chunk, ran: Forward, trained: bool, halved: bool, pending: bool, arrivals: Arrivals
+        self, chunk: Chunk, ran: Forward, trained: bool, halved: bool, pending: bool, remained: bool, arrivals: Arrivals
     ) -> None:
         self.chunk, self.ran, self.trained, self.halved = chunk, ran, trained, halved
         self.pending = chunk.pending if pending else 0
         self.peak = Most()
-        self.live = dict(ran.kept)
+        self.remained = remained
+        self.live = plus(ran.kept, {INPUT: chunk.remains if remained else 0})
         self.gradient = chunk.sent
         self.reducing = Reducing()
         self.shards = 0
@@ -44,7 +45,7 @@ class _Back:
             if self.chunk.units[positions[0]].group is None:
                 self._block(positions[0], self.ran.sources[positions[0]], self.ran.lefts[positions[0]])
                 block = self.chunk.units[positions[0]].block
-                self.live = plus(self.live, {INPUT: block.remains if block.recomputed else 0})
+                self.live = plus(self.live, {INPUT: block.remains if block.recomputed and not self.remained else 0})
             else:
                 self._group(positions)
         return Backward(most=self.peak.most, left=self._waiting() if self.halved else self.left)
@@ -79,7 +80,8 @@ class _Back:
             self._block(position, own, left)
         self.live = minus(self.live, plus(copy, self.ran.lefts[order[0]]))
         remains = max(self.chunk.units[position].block.remains for position in order)
-        self.live = plus(self.live, {INPUT: self.passing + remains // 2})
+        before = remains if self.remained else 0
+        self.live = plus(self.live, {INPUT: self.passing + remains // 2 - before})
         self.passing = remains - remains // 2
 
     def _block(self, position: int, source: int, left: Parts) -> None:
@@ -184,6 +186,7 @@ def run_backward(
     halved: bool = False,
     pending: bool = False,
     gathered: bool = False,
+    remained: bool = False,
 ) -> Backward:
     """Runs all blocks backward.
 
@@ -194,5 +197,7 @@ def run_backward(
         halved: the gradients of weights come later, and all that was kept stays until then.
         pending: those of the micro batch before have not been added to the others.
         gathered: with a chunk that `frees`, all weights are there before.
+        remained: it ran backward last, not forward, and the library still refers to what was recomputed then.
     """
-    return _Back(chunk, ran, trained, halved, pending, chunk.arrivals(there=gathered, backward=True)).run()
+    arrivals = chunk.arrivals(there=gathered, backward=True)
+    return _Back(chunk, ran, trained, halved, pending, remained, arrivals).run()

@@ -82,6 +82,17 @@ class Chunk:
         return sum(unit.accumulated for unit in self.units if unit.block.reduced_early)
 
     @property
+    def remains(self) -> int:
+        """Bytes of what the library still refers to after all that is recomputed has run backward, until it runs
+        again."""
+        alone = sum(unit.block.remains for unit in self.units if unit.group is None and unit.block.recomputed)
+        groups: dict[int, int] = {}
+        for unit in self.units:
+            if unit.group is not None:
+                groups[unit.group] = max(unit.block.remains, groups.get(unit.group, 0))
+        return alone + sum(groups.values())
+
+    @property
     def pending(self) -> int:
         """Bytes of gradients of weights as the forward pass has them, where they are added up in another format."""
         return sum(unit.pending for unit in self.units)

@@ -15,7 +15,8 @@ from primus_core.projection.backward import run_backward
 from primus_core.projection.chunk import Backward, Chunk, run_forward
 from primus_core.projection.halves import run_weights
 from primus_core.projection.memory import GATHERED, INPUT, WEIGHT_GRADIENTS, Moment, Parts, plus, times
-from primus_core.projection.order import Kind, Step, steps
+from primus_core.projection.order import steps
+from primus_core.projection.playing import Kind, Step
 from primus_core.projection.reducing import SHARDS
 from primus_core.projection.units import units_of
 from primus_core.records import frozen
@@ -71,12 +72,11 @@ _forward = lru_cache(maxsize=64)(run_forward)
 
 
 @lru_cache(maxsize=256)
-def _backward(chunk: Chunk, there: bool, kind: Kind, pending: bool, gathered: bool) -> Backward:
+def _backward(chunk: Chunk, there: bool, kind: Kind, pending: bool, gathered: bool, remained: bool) -> Backward:
     if kind == "weight":
         return run_weights(chunk, _forward(chunk), pending=pending or there)
-    return run_backward(
-        chunk, _forward(chunk), trained=there, halved=kind == "input", pending=pending, gathered=gathered
-    )
+    halved, ran = kind == "input", _forward(chunk)
+    return run_backward(chunk, ran, trained=there, halved=halved, pending=pending, gathered=gathered, remained=remained)
 
 
 class _Rank:
@@ -86,11 +86,20 @@ class _Rank:
         self.shape, self.schedule, self.stage = shape, shape.schedule, stage
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
         self.forwards = tuple(map(_forward, self.chunks))
-        self._backwards: dict[tuple[int, bool, Kind, bool, bool], Backward] = {}
+        self._backwards: dict[tuple[int, bool, Kind, bool, bool, bool], Backward] = {}
 
-    def backward(self, chunk: int, there: bool, kind: Kind, pending: bool = False, gathered: bool = False) -> Backward:
+    def backward(
+        self,
+        chunk: int,
+        there: bool,
+        kind: Kind,
+        pending: bool = False,
+        gathered: bool = False,
+        remained: bool = False,
+    ) -> Backward:
         """Of one chunk; it is looked up among those of other ranks once."""
-        key = (chunk, there, kind, pending, gathered and self.chunks[chunk].frees)
+        frees, remains = self.chunks[chunk].frees, self.chunks[chunk].remains > 0
+        key = (chunk, there, kind, pending, gathered and frees, remained and remains)
         if key not in self._backwards:
             self._backwards[key] = _backward(self.chunks[chunk], *key[1:])
         return self._backwards[key]
@@ -108,7 +117,8 @@ class _Rank:
         if step.kind == "weight":
             return self.backward(step.chunk, not converted and step.chunk in step.trained, "weight", pending).most
         there = step.chunk in step.trained or (pending and not converted)
-        return self.backward(step.chunk, there, step.kind, pending and converted, gathered).most
+        remained = step.chunk in _remaining(step)
+        return self.backward(step.chunk, there, step.kind, pending and converted, gathered, remained).most
 
     def others(self, step: Step) -> Parts:
         """What other micro batches keep."""
@@ -126,15 +136,47 @@ class _Rank:
         beside = sizes[self.stage] if sizes and step.trained else 0
         received = self.schedule.received[self.stage] if self.schedule.received else 0
         given = sum(number * self.chunks[chunk].given for chunk, number in enumerate(step.given))
-        parts = {INPUT: self.schedule.buffers + received + beside + given, WORKSPACE: self._workspace()}
+        named = self._named(step) + self._remains(step)
+        parts = {INPUT: self.schedule.buffers + received + beside + given + named, WORKSPACE: self._workspace()}
         blocks = [unit.block for chunk in self.chunks for unit in chunk.units]
         parts[SHARDS] = max((block.reduced_early for block in blocks), default=0)
         for index, chunk in enumerate(self.chunks):
             parts = plus(parts, _weights(chunk, index, step))
         return parts
 
+    def _named(self, step: Step) -> int:
+        """What other micro batches sent and received and the library still refers to, beside what is told by rank.
+
+        The gradient that was sent last, which is told, may be that of an input that is named."""
+        if not self.schedule.names_last:
+            return 0
+        ahead, named = self.schedule.receives_ahead, self._last(step)
+        named += [step.first] if ahead and step.first is not None else []
+        passing = 0 if step.sent is None else self.chunks[step.sent].sent
+        passing += self.chunks[step.coming].received if ahead and step.coming is not None else 0
+        twice = self.chunks[step.returned].received if step.returned is not None and step.returned in named else 0
+        return passing + sum(2 * self.chunks[index].received for index in named) - twice
+
+    def _last(self, step: Step) -> list[int]:
+        """Chunks, but for the step's, whose last micro batches have run backward."""
+        return [index for index in step.trained if index != step.chunk and not step.kept[index]]
+
+    def _remains(self, step: Step) -> int:
+        """Of what was recomputed in other passes; what a chunk received last is told already."""
+        told = self._last(step) if self.schedule.names_last else ()
+        return sum(
+            max(0, chunk.remains - (chunk.received if index in told else 0))
+            for index, chunk in enumerate(self.chunks)
+            if chunk.remains and index in _remaining(step) and (index != step.chunk or step.kind == "forward")
+        )
+
     def _workspace(self) -> int:
         return max((unit.block.workspace for chunk in self.chunks for unit in chunk.units), default=0)
+
+
+def _remaining(step: Step) -> frozenset[int]:
+    """Chunks that ran backward last."""
+    return step.trained & (step.gathered | step.reduced)
 
 
 def _weights(chunk: Chunk, index: int, step: Step) -> Parts:

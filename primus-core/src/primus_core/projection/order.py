@@ -11,43 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Literal
 
 from attrs import evolve
 
-from primus_core.records import frozen
+from primus_core.projection.playing import Action, Kind, State, Step
 from primus_core.shape import Schedule, ScheduleName
 
-Kind = Literal["forward", "backward", "input", "weight", "reduce"]
-"""``input`` and ``weight`` are the two halves of a backward pass, for activations and for weights; after the last of a
-chunk comes ``reduce``."""
-Action = tuple[Kind, int]
-"""With the chunk."""
 _AHEAD: frozenset[ScheduleName] = frozenset({"interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"})
 """PyTorch's schedules of several chunks gather the weights of each before it first runs."""
-
-
-@frozen(kw_only=True)
-class Step:
-    """One pass of a micro batch through a chunk."""
-
-    kind: Kind
-    chunk: int
-    kept: tuple[int, ...]
-    """By chunk, the other micro batches that have run forward and not backward."""
-    halved: tuple[int, ...]
-    """By chunk, those whose weights have no gradient yet and whose activations have."""
-    trained: frozenset[int]
-    """Chunks that have run backward already."""
-    pending: frozenset[int] = frozenset()
-    """Those with gradients of weights that are not added to the ones before yet: the next backward pass does it."""
-    reduced: frozenset[int] = frozenset()
-    """Those whose gradients are reduced."""
-    gathered: frozenset[int] = frozenset()
-    """Those that ran backward last, or that the schedule has gathered beforehand."""
-    given: tuple[int, ...] = ()
-    """By chunk, the micro batches of the step whose activations had their gradients apart from the weights; empty:
-    none."""
 
 
 def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
@@ -56,7 +27,7 @@ def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
         return list(_in_bulk(schedule, chunks))
     actions = list(_actions(schedule, rank, ranks, chunks))
     passes = sum(kind == "forward" and chunk == 0 for kind, chunk in actions)
-    state = _State(chunks, ahead=schedule.name in _AHEAD)
+    state = State(chunks, ahead=schedule.name in _AHEAD)
     played = _played(list(_as_run(actions, first=rank == 0)), state, schedule.micro_batches - passes)
     return list({evolve(step, given=()): step for step in played}.values())
 
@@ -103,54 +74,13 @@ def _kept(chunk: int, count: int, others: int, chunks: int) -> tuple[int, ...]:
     return (*repeat(count, chunk), others, *repeat(0, chunks - chunk - 1))
 
 
-def _played(actions: Sequence[Action], state: _State, left_out: int) -> Iterator[Step]:
+def _played(actions: Sequence[Action], state: State, left_out: int) -> Iterator[Step]:
     """All steps; so many micro batches in the middle are `left_out`."""
     for index, (kind, chunk) in enumerate(actions):
-        yield state.before(kind, chunk, left_out if 2 * index > len(actions) else 0)
+        after = next(iter(actions[index + 1 : index + 2]), None)
+        coming = after[1] if after and after[0] == "forward" else None
+        yield state.before(kind, chunk, coming, left_out if 2 * index > len(actions) else 0)
         state.after(kind, chunk)
-
-
-class _State:
-    """What a pipeline rank has run."""
-
-    def __init__(self, chunks: int, *, ahead: bool) -> None:
-        self.gathered = frozenset(range(chunks) if ahead else ())
-        self.kept, self.halved, self.given = [0] * chunks, [0] * chunks, [0] * chunks
-        self.trained, self.pending, self.reduced = frozenset[int](), frozenset[int](), frozenset[int]()
-
-    def before(self, kind: Kind, chunk: int, left_out: int) -> Step:
-        """The next pass; what it works on is not among what other micro batches keep."""
-        if kind == "weight":
-            self.halved[chunk] -= 1
-        elif kind in ("backward", "input"):
-            self.kept[chunk] -= 1
-        return Step(
-            kind=kind,
-            chunk=chunk,
-            kept=tuple(self.kept),
-            halved=tuple(self.halved),
-            trained=self.trained,
-            pending=self.pending,
-            reduced=self.reduced,
-            gathered=self.gathered,
-            given=tuple(number + left_out if number else 0 for number in self.given),
-        )
-
-    def after(self, kind: Kind, chunk: int) -> None:
-        """It has run."""
-        self.kept[chunk] += kind == "forward"
-        self.halved[chunk] += kind == "input"
-        self.given[chunk] += kind == "input"
-        if kind in ("forward", "reduce"):
-            self.gathered -= {chunk}
-        elif kind in ("backward", "input"):
-            self.gathered |= {chunk}
-        if kind == "weight":
-            self.pending |= {chunk}
-        elif kind == "reduce":
-            self.reduced |= {chunk}
-        elif kind == "backward" or (kind == "input" and chunk in self.pending):
-            self.trained, self.pending = self.trained | {chunk}, self.pending - {chunk}
 
 
 def _actions(schedule: Schedule, rank: int, ranks: int, chunks: int) -> Iterator[Action]:

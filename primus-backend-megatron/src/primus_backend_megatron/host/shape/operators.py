@@ -50,7 +50,7 @@ def _expert_layer(work: Work) -> list[Operator]:
 
 def _to_its_end(operators: list[Operator]) -> list[Operator]:
     """The library still refers to a layer's input until the layer has run."""
-    return [*operators[:-1], evolve(operators[-1], holds=("input",))]
+    return [*operators[:-1], evolve(operators[-1], holds=(*operators[-1].holds, "input"))]
 
 
 def _prediction(work: Work) -> list[Operator]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from primus_backend_megatron.host.shape.operators_work import Work
 from primus_core.shape import Activation, Operator
 
@@ -70,15 +72,17 @@ def row(
 def add(
     work: Work, name: str, branch: str, residual: str, made: str, *, component: str, bias: str = ""
 ) -> list[Operator]:
-    """Bias, dropout and addition to the residual stream."""
-    operators, source = [], branch
+    """Bias, dropout and addition to the residual stream. The library refers to what comes before each step until the
+    last has run."""
+    operators, source, held = [], branch, [branch]
     if bias:
         operators.append(_addition(work, f"{name}.bias", (source,), f"{made}.biased", component, (bias,)))
         source = f"{made}.biased"
+        held.append(source)
     if work.dropout:
         operators.append(dropout(work, f"{name}.dropout", source, f"{made}.dropped", component))
         source = f"{made}.dropped"
-    return [*operators, _addition(work, name, (source, residual), made, component, ())]
+    return [*operators, evolve(_addition(work, name, (source, residual), made, component, ()), holds=tuple(held))]
 
 
 def _addition(

@@ -21,8 +21,10 @@ def schedule_of(case: Case) -> Schedule:
         micro_batches=max(1, batch // step),
         boundary=boundary,
         forward_beside=tuple(size * boundary for size in _in_forward(len(stages), chunks)) if piped else (),
-        backward_beside=tuple(size * boundary for size in _in_backward(case, len(stages), chunks)) if piped else (),
+        backward_beside=tuple(size * boundary for size in _in_backward(len(stages), chunks)) if piped else (),
         remains=tuple(size * boundary for size in _remaining(len(stages), chunks)) if piped else (),
+        names_last=piped and chunks > 1,
+        receives_ahead=piped and chunks > 1 and case.on("overlap_p2p_comm"),
         holds_gradient=True,
         round=group or None,
     )
@@ -45,9 +47,6 @@ def _remaining(stages: int, chunks: int) -> list[int]:
     return [2 * (chunks - (stage == 0)) for stage in range(stages)]
 
 
-def _in_backward(case: Case, stages: int, chunks: int) -> list[int]:
-    """The gradient that was sent last is named until the next is; where stages send while they compute, the input of
-    the next forward pass has come."""
-    if chunks > 1:
-        return [1 + case.on("overlap_p2p_comm")] * stages
-    return [int(stage > 0) for stage in range(stages)]
+def _in_backward(stages: int, chunks: int) -> list[int]:
+    """The gradient that was sent last is named until the next is."""
+    return [int(stage > 0 or chunks > 1) for stage in range(stages)]
