@@ -102,6 +102,10 @@ def recomputed(granularity: str, **more: Value) -> Params:
     return {"recompute_granularity": granularity, **more}
 
 
+EACH = recomputed("full", recompute_method="uniform", recompute_num_layers=1)
+BY_BLOCK = recomputed("full", recompute_method="block", recompute_num_layers=1)
+
+
 def selected(*modules: Value) -> Params:
     """Parts of each layer that are recomputed."""
     return recomputed("selective", recompute_modules=list(modules))
@@ -190,6 +194,26 @@ CHOSEN = (
         ranks=2,
     ),
     Case(
+        name="layer norms, biases and dropout, all recomputed, tensor parallel, fp32",
+        params={
+            **GPT,
+            **TENSOR,
+            **EACH,
+            "bf16": False,
+        },
+        ranks=2,
+        rank=1,
+    ),
+    Case(
+        name="interleaved, third of four, experts recomputed",
+        params={**MIXTURE, **piped(4, 8, num_virtual_stages_per_pipeline_rank=2), **BY_BLOCK},
+        ranks=4,
+        rank=2,
+    ),
+    Case(
+        name="interleaved, second of two", params=piped(2, 8, num_virtual_stages_per_pipeline_rank=2), ranks=2, rank=1
+    ),
+    Case(
         name="recomputed in twos",
         params=recomputed("full", recompute_method="uniform", recompute_num_layers=2, num_layers=4),
     ),
@@ -222,19 +246,12 @@ CHOSEN = (
         ranks=2,
         fused=True,
     ),
-    Case(
-        name="one more token predicted, all recomputed",
-        params={**NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
-    ),
-    Case(
-        name="one more token predicted, all recomputed, fused",
-        fused=True,
-        params={**NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
-    ),
+    Case(name="one more token predicted, all recomputed", params={**NEXT, **EACH}),
+    Case(name="one more token predicted, all recomputed, fused", params={**NEXT, **EACH}, fused=True),
     Case(
         name="one more token predicted and not recomputed by block, fused",
         fused=True,
-        params={**NEXT, **recomputed("full", recompute_method="block", recompute_num_layers=1)},
+        params={**NEXT, **BY_BLOCK},
     ),
     Case(
         name="one more token predicted, its feed-forward part recomputed, fused",
@@ -263,12 +280,12 @@ CHOSEN = (
     Case(
         name="layers with experts recomputed one by one, fused",
         fused=True,
-        params={**MIXTURE, **recomputed("full", recompute_method="uniform", recompute_num_layers=1), "num_layers": 4},
+        params={**MIXTURE, **EACH, "num_layers": 4},
     ),
     Case(
         name="one more token predicted by a layer with experts, all recomputed, fused",
         fused=True,
-        params={**MIXTURE, **NEXT, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
+        params={**MIXTURE, **NEXT, **EACH},
     ),
     Case(name="a shared expert with a gate", params={**SHARED, "moe_shared_expert_gate": True, "num_layers": 3}),
     Case(
@@ -302,7 +319,7 @@ CHOSEN = (
     Case(
         name="fully sharded and recomputed, tensor parallel, fused",
         fused=True,
-        params={**FULLY_SHARDED, **TENSOR, **recomputed("full", recompute_method="uniform", recompute_num_layers=1)},
+        params={**FULLY_SHARDED, **TENSOR, **EACH},
         ranks=4,
         rank=1,
     ),
@@ -353,7 +370,7 @@ CHOSEN = (
         fused=True,
         params={
             **UNFUSED,
-            **recomputed("full", recompute_method="uniform", recompute_num_layers=1),
+            **EACH,
             "attention_dropout": 0.1,
             "num_layers": 4,
         },
