@@ -193,10 +193,11 @@ def test_busy_experts(capsys: pytest.CaptureFixture[str]) -> None:
         (("0.5",), "give 1 or more"),
         (("nan",), "give 1 or more"),
         (("2", "expert_model_parallel_size=1"), "changes nothing"),
+        (("2.5", "expert_model_parallel_size=2", "--gpus", "2"), "give 2 or less"),
     ],
 )
 def test_a_load_that_cannot_be(words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Less than an equal share, and a factor where no rank gets tokens of others, are refused with words."""
+    """Less than an equal share, more than all, and any where no rank gets tokens of others, are refused with words."""
     assert main([*BUSY, *words]) == 2
     assert told in capsys.readouterr().err
 

@@ -39,7 +39,7 @@ def document(outcomes: Mapping[Group, Outcome]) -> str:
         python=platform.python_version(),
         versions=", ".join(f"{name} {_version(name)}" for name in _PACKAGES),
     )
-    mixed = len({outcome.tree for outcome in outcomes.values() if outcome.rows}) > 1
+    mixed = len({outcome.tree for outcome in outcomes.values() if outcome.tree}) > 1
     summary = _SUMMARY + "".join(_summed(group, outcome) for group, outcome in outcomes.items())
     sections = [_section(group, outcome) for group, outcome in outcomes.items()]
     return "\n".join([head + summary, *([_MIXED] if mixed else []), *sections])

@@ -101,7 +101,10 @@ def run(group: Group, root: Path, folder: Path) -> Outcome:
 
 def _tree(root: Path) -> str:
     words = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(words, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        return subprocess.run(words, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:  # no Git
+        return ""
 
 
 def _read(file: Path) -> Outcome:

@@ -73,15 +73,11 @@ def _of_pipeline(case: Case) -> Iterator[str]:
             "The schedule is read from a file, and counted as the one that is named beside it; whether it needs more "
             "is not known."
         )
-    if case.values["parallelism.pipeline_parallel_schedule"] == "ZBVZeroBubble":
-        yield "Activations of this schedule are counted too high."
 
 
 def _of_model(case: Case) -> Iterator[str]:
-    if not case.model["untie_embeddings_and_output_weights"]:
-        yield "The output's weight is counted as if it was gathered for itself: too high."
     if case.shape.experts:
-        yield "Every expert gets as many tokens as every other."
+        yield "Every expert gets as many tokens as every other, but for what --moe-load-factor says."
     if case.shape.experts and case.values["model.expert_dispatcher"] != "standard":
         yield (
             "Tokens are counted as TorchTitan's standard dispatcher sends them; the buffers of another, which live "

@@ -79,7 +79,8 @@ class Asked:
         """The plan's model, its experts as busy as the command line says.
 
         Raises:
-            ConfigError: the back end does not tell it, or not what depends on how busy they are.
+            ConfigError: the back end does not tell it, or not what depends on how busy they are; or they cannot be so
+                busy.
         """
         shape, factor = _told(judged, plan), self.args.moe_load_factor
         if factor > 1 and not routes(shape):
@@ -88,6 +89,9 @@ class Asked:
             )
             remedy = "leave it out, or set expert_model_parallel_size"
             raise ConfigError(f"--moe-load-factor {factor:g} changes nothing", why=why, remedy=remedy)
+        if factor > 1 and factor > (ranks := shape.group("expert")):
+            why = f"a rank of {ranks} that share the experts gets {ranks} times the mean where it gets all tokens"
+            raise ConfigError(f"--moe-load-factor {factor:g}", why=why, remedy=f"give {ranks} or less")
         shape = evolve(shape, notes=(*shape.notes, *departures(judged.module)))
         return unbalanced(shape, factor)
 
