@@ -23,6 +23,13 @@ UNFUSED: dict[str, Value] = {"attention_backend": "unfused"}
 CONTEXT: dict[str, Value] = {"context_parallel_size": 2}
 EXPERTS: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 2}
 
+FSDP2: dict[str, Value] = {
+    "use_torch_fsdp2": True,
+    "gradient_accumulation_fusion": False,
+    "untie_embeddings_and_output_weights": True,
+}
+OWN_FSDP: dict[str, Value] = {"use_megatron_fsdp": True, "ckpt_format": "fsdp_dtensor"}
+
 
 def selected(*modules: Value) -> dict[str, Value]:
     """Parts of each layer that are recomputed."""
@@ -59,12 +66,80 @@ ILLEGAL: dict[str, tuple[dict[str, Value], str, list[str]]] = {
         "recompute",
         ["mla_up_proj is recomputed in latent attention only", "take mla_up_proj out of recompute_modules"],
     ),
+    "FSDP2 in a pipeline": (
+        {**FSDP2, "pipeline_model_parallel_size": 2},
+        "fsdp",
+        [
+            "use_torch_fsdp2 does not work with pipeline parallelism",
+            "pipeline_model_parallel_size: 2 (exp.yaml:",
+            "set pipeline_model_parallel_size: 1, or use_torch_fsdp2: false",
+        ],
+    ),
+    "FSDP2 of divided experts": (
+        {**FSDP2, **EXPERTS, "expert_model_parallel_size": 2},
+        "fsdp",
+        ["with expert parallelism", "set expert_model_parallel_size: 1"],
+    ),
+    "FSDP2 with the distributed optimizer": (
+        {**FSDP2, "use_distributed_optimizer": True},
+        "fsdp",
+        ["with Megatron's distributed optimizer", "set use_distributed_optimizer: false"],
+    ),
+    "FSDP2 with fused accumulation": (
+        {**FSDP2, "gradient_accumulation_fusion": True},
+        "fsdp",
+        ["with fused accumulation of gradients", "set gradient_accumulation_fusion: false"],
+    ),
+    "FSDP2 with one tensor at both ends": (
+        {**FSDP2, "untie_embeddings_and_output_weights": False},
+        "fsdp",
+        ["that has the embedding's weights", "set untie_embeddings_and_output_weights: true"],
+    ),
+    "FSDP2 in fp16": ({**FSDP2, "fp16": True, "bf16": False}, "fsdp", ["with fp16", "set fp16: false"]),
+    "FSDP2 with checkpoints of the old format": (
+        {**FSDP2, "ckpt_format": "torch"},
+        "fsdp",
+        ['ckpt_format: "torch" (exp.yaml:', "set ckpt_format: torch_dist"],
+    ),
+    "FSDP2 with checkpoints of PyTorch, tensor parallel": (
+        {**FSDP2, "ckpt_format": "torch_dcp", "tensor_model_parallel_size": 2},
+        "fsdp",
+        ["torch_dcp do not work with tensor parallelism", "set ckpt_format: torch_dist"],
+    ),
+    "FSDP2 with another optimizer": ({**FSDP2, "optimizer": "muon"}, "fsdp", ["than adam", "set optimizer: adam"]),
+    "both ways to shard": ({**FSDP2, "use_megatron_fsdp": True}, "fsdp", ["set use_megatron_fsdp: false"]),
+    "Megatron's FSDP with checkpoints of another format": (
+        {**OWN_FSDP, "ckpt_format": "torch_dist"},
+        "fsdp",
+        ["use_megatron_fsdp does not work with checkpoints", "set ckpt_format: fsdp_dtensor, or use_megatron_fsdp: fa"],
+    ),
+    "Megatron's FSDP of experts in one tensor": (
+        {**OWN_FSDP, **EXPERTS, "moe_single_grouped_weight": True},
+        "fsdp",
+        ["weights of experts in one tensor", "set moe_single_grouped_weight: false"],
+    ),
+    "Megatron's FSDP of biases in one tensor": (
+        {**OWN_FSDP, **EXPERTS, "moe_single_grouped_bias": True},
+        "fsdp",
+        ["biases of experts in one tensor", "set moe_single_grouped_bias: false"],
+    ),
+    "Megatron's FSDP with another optimizer": (
+        {**OWN_FSDP, "optimizer": "muon"},
+        "fsdp",
+        ["optimizers other than adam and sgd", "set optimizer: adam"],
+    ),
 }
 LEGAL: dict[str, dict[str, Value]] = {
     "context parallelism": CONTEXT,
     "Megatron's own attention": LOCAL,
     "unfused attention": UNFUSED,
     "activation of grouped experts": {**EXPERTS, **selected("moe_act")},
+    "FSDP2": FSDP2,
+    "FSDP2 of experts": {**FSDP2, **EXPERTS},
+    "FSDP2, tensor parallel": {**FSDP2, "tensor_model_parallel_size": 2},
+    "FSDP2 with checkpoints of PyTorch": {**FSDP2, "ckpt_format": "torch_dcp"},
+    "Megatron's FSDP": OWN_FSDP,
+    "Megatron's FSDP of experts": {**OWN_FSDP, **EXPERTS},
 }
 LATE = {"context parallelism with Megatron's own attention", "context parallelism with unfused attention"}
 """What Megatron, or Transformer Engine, finds only while it makes layers or in the first step."""
@@ -107,7 +182,7 @@ def test_megatron_agrees() -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("judge.py")), "--transformer-engine"],
         input="\n".join(map(_for_megatron, cases.values())),
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "8"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -120,4 +195,6 @@ def test_megatron_agrees() -> None:
 def _for_megatron(params: dict[str, Value]) -> str:
     translation = plan(params).translation
     assert translation is not None
-    return json.dumps({"native": translation.native, "ranks": 2})
+    return json.dumps(
+        {"native": translation.native, "ranks": 2, "environment": dict(translation.environment)},
+    )

@@ -8,6 +8,7 @@ from primus_backend_megatron.host.legality.attention import check_attention
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.legality.documents import check_documents
 from primus_backend_megatron.host.legality.experts import check_experts
+from primus_backend_megatron.host.legality.fsdp import check_fsdp
 from primus_backend_megatron.host.legality.pipeline import check_pipeline
 from primus_backend_megatron.host.legality.recompute import check_recompute
 from primus_backend_megatron.host.legality.schedule import check_schedule
@@ -21,6 +22,7 @@ _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_tensor,
     check_pipeline,
     check_experts,
+    check_fsdp,
     check_attention,
     check_sequence,
     check_documents,
