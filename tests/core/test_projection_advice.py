@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from primus_core.projection.advice import Advice, Effect, Need, advise
 from primus_core.projection.bounds import Least, Sizes
@@ -119,7 +120,8 @@ def test_where_nothing_helps_the_best_is_told() -> None:
     assert not any(one.fits for one in advice.effects)
     assert advice.effects[-1].needed == min(one.needed for one in advice.effects)
     assert advice.largest == "weights"
-    assert advice.plans == len(toy.planned) <= 20
+    assert advice.plans + advice.refused == len(toy.planned) <= 20
+    assert advice.refused == sum(toy.needs(*one) is None for one in list(toy.planned))
 
 
 def test_few_plans_are_made() -> None:
@@ -137,3 +139,65 @@ def test_the_cheapest_is_tried_first() -> None:
     order = [("without_effect", "true"), ("repeat", "refused"), ("tensor_model_parallel_size", "2"), ("repeat", "all")]
     assert [name for name in names if name in order] == order
     assert names[-1] == order[-1]
+
+
+def test_what_is_refused_is_neither_told_nor_counted_as_a_plan() -> None:
+    """A saving and a size that are refused on any ranks are learned of, and left out of what is put together."""
+
+    def needs(settings: Mapping[str, str], ranks: int) -> Need | None:
+        stages = int(settings.get("pipeline_model_parallel_size", 1))
+        refused = settings.keys() & {"mixed", "tensor_model_parallel_size", "context_parallel_size"}
+        return None if refused else Need(bytes=64 // ranks + 8 // stages, activations=8 // stages)
+
+    savings = (Saving(settings={"mixed": "true"}, cost="nothing"), Saving(settings={}, cost="stages wait", stages=2))
+    now = Now(ranks=2, sizes=Sizes(micro_batch_size=1), savings=savings, least=Least(shared=64))
+    for capacity, ranks in ((16, 8), (12, 8), (9, 16), (5, 64)):
+        advice = advise(now, Need(bytes=40, activations=8), capacity, needs)
+        assert [one.ranks for one in advice.effects if one.fits][:1] == [ranks]
+        assert "mixed" not in advice.effects[0].settings
+    assert advice.refused > 0
+
+
+def test_micro_batches_of_many_sequences_hide_no_division() -> None:
+    """What a division promises is judged with the micro batch of one sequence that it would be tried with."""
+
+    def needs(settings: Mapping[str, str], _: int) -> Need | None:
+        divided = [int(settings.get(f"{name}_parallel_size", 1)) for name in ("tensor_model", "context")]
+        activations = 1600 * int(settings.get("micro_batch_size", micro)) // prod(divided)
+        return Need(bytes=activations, activations=activations)
+
+    for micro in (1, 2, 8):
+        before = Need(bytes=1600 * micro, activations=1600 * micro)
+        advice = advise(Now(ranks=64, sizes=Sizes(micro_batch_size=micro)), before, 150, needs)
+        last = advice.effects[-1]
+        assert last.fits
+        assert last.settings["tensor_model_parallel_size"] == "8"
+        assert last.settings["context_parallel_size"] == "2"
+
+
+def test_no_empty_change_is_advised() -> None:
+    """Where all changes are refused, the run as it is counts neither as a change nor as a plan."""
+    planned = []
+
+    def needs(settings: Mapping[str, str], ranks: int) -> Need | None:
+        planned.append((settings, ranks))
+        return None if settings or ranks > 1 else Need(bytes=100, activations=100)
+
+    advice = advise(Now(ranks=1), Need(bytes=100, activations=100), 10, needs)
+    assert advice.effects == ()
+    assert advice.plans == 0
+    assert ({}, 1) not in planned
+    assert advice.refused == len(planned) > 0
+
+
+def test_savings_without_effect_are_not_put_together() -> None:
+    """In the division of now, what saves nothing alone is left out of what several changes reach."""
+    toy = Toy()
+
+    def needs(settings: Mapping[str, str], ranks: int) -> Need | None:
+        return None if "tensor_model_parallel_size" in settings else toy.needs(settings, ranks)
+
+    now = Now(ranks=8, sizes=SIZES, savings=SAVINGS[:3])
+    last = advise(now, Need(bytes=104, activations=40), 70, needs).effects[-1]
+    assert last.fits
+    assert last.settings == {"micro_batch_size": "1", "repeat": "all"}

@@ -26,6 +26,24 @@ FAR = (
 )
 WHOLE = ("--gpus", "8", "pipeline_model_parallel_size=1", *(f"decoder_{end}_pipeline_num_layers=null" for end in ENDS))
 
+SEVENTY = """\
+work_group: primus
+user_name: advised
+exp_name: seventy
+workspace: ./output
+modules:
+  pre_trainer:
+    framework: torchtitan
+    config: pre_trainer.yaml
+    model: llama3_70B-fp8.yaml
+    overrides:
+      seq_length: 2048
+      pipeline_model_parallel_size: 8
+      micro_batch_size: 1
+      global_batch_size: 16
+      parallelism.pipeline_parallel_schedule: {schedule}
+"""
+
 
 @pytest.mark.parametrize(
     ("file", "gpu", "words"),
@@ -86,6 +104,39 @@ def test_layers_are_cut_into_stages_that_a_run_takes(
         found = [stage["blocks"]["layer"] for stage in answer["stages"]]
         assert sum(found) == layers
         assert max(found) - min(found) <= max(found) // 2 + 1
+
+
+@pytest.mark.parametrize("schedule", ["InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV", "LoopedBFS"])
+def test_schedules_that_compute_gradients_apart_get_changes_that_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, schedule: str
+) -> None:
+    """Neither resharding nor selective recomputation, which they refuse, is in what makes a model of 70B fit."""
+    file = tmp_path / "seventy.yaml"
+    file.write_text(SEVENTY.format(schedule=schedule), encoding="utf-8")
+    asked = Asked.of(_parser().parse_intermixed_args(["memory", "--config", str(file)]), {})
+    judged = asked.judged({}, 8)
+    savings = asked.shape_of(judged, planned(judged)).savings
+    known = {"parallelism.fsdp_reshard_after_forward": "always", "activation_checkpoint.kind": "selective"}
+    offered = [name for one in savings for name, value in one.settings.items() if known.get(name) == value]
+    assert offered == (list(known) if schedule == "LoopedBFS" else [])
+    answer = project(capsys, file, "--gpu", "h100", "--gpus", "8")
+    fitting = [change for change in answer["changes"] if change["fits"]]
+    assert fitting
+    for change in fitting:
+        made = [f"{name}={value}" for name, value in change["settings"].items()]
+        again = project(capsys, file, "--gpu", "h100", "--gpus", str(change["ranks"]), *made)
+        assert (again["needed"], again["fits"]) == (change["needed"], True)
+
+
+def test_changes_that_are_refused_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model of one head cannot be divided: that is said of what was tried, and no row is without words."""
+    whole = ("recompute_granularity=full", "recompute_method=uniform", "recompute_num_layers=1", "micro_batch_size=1")
+    heads = ("num_attention_heads=1", "num_query_groups=1", "num_layers=1", "attention_backend=unfused")
+    length = ("seq_length=400000", "max_position_embeddings=400000")
+    answer = project(capsys, LLAMA, *whole, *heads, *length, "--gpu", "h100", "--gpus", "8")
+    assert "would be refused" in answer["sought"]
+    assert all(change["settings"] or change["ranks"] > 1 for change in answer["changes"])
+    assert all(change["saved"] > 0 for change in answer["changes"])
 
 
 @needs_reference

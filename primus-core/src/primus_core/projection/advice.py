@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterable, Iterator
 from attrs import evolve, field
 
 from primus_core.projection.bounds import Sizes
-from primus_core.projection.changing import Change, Now, Setting, changes, costs_of, divisions, with_batch
+from primus_core.projection.changing import DIVIDING, Change, Now, Setting, changes, costs_of, divisions, with_batch
 from primus_core.records import frozen
+from primus_core.shape import Saving
 
 _ENOUGH = 3
 """Changes that each make it fit, after which no other is tried."""
 _MOST_PLANS = 16
+"""After so many, or so many that were refused, no other division is tried."""
 MOST_RANKS = 1 << 15
 _STRONGEST = 3
 _REPEATS = (("nothing",), ("nothing",), ("nothing", "part"), ("nothing", "all"))
 """By strength, the back end's savings that are taken; from the second on micro batches of one sequence, too."""
+_OF_MODEL = ("tensor", "context")
+"""Sizes that the model's own numbers allow or not, on however many ranks."""
 _CLOSER = 0.9
 """How much less than a division that was not enough another has to promise."""
 
@@ -70,6 +74,8 @@ class Advice:
     """Ranks that can hold these, in doublings of now."""
     plans: int = 0
     """Experiments that were planned anew."""
+    refused: int = 0
+    """Others, which cannot run."""
     ranks: int = 0
     """The most on which one was."""
     largest: str = ""
@@ -96,6 +102,8 @@ class _Search:
     needs: Needs
     tried: dict[tuple[frozenset[tuple[str, str]], int], tuple[Effect, Need] | None] = field(factory=dict)
     """What was planned anew, in order; None: refused."""
+    barred: set[frozenset[tuple[str, str]]] = field(factory=set)
+    """Changes that were refused alone."""
 
     def advice(self) -> Advice:
         fewest = self._fewest()
@@ -104,15 +112,16 @@ class _Search:
         effects += [] if enough else self._together(fewest)
         found = [one for one in self.tried.values() if one is not None]
         best, need = min(found, key=lambda one: one[1].bytes, default=(None, None))
-        if best and not any(effect.fits for effect in effects):
+        if best and best.saved > 0 and not any(effect.fits for effect in effects):
             effects = [*(effect for effect in effects if effect is not best), best]
         return Advice(
             effects=tuple(effects),
             one_is_enough=enough,
             floor=self.now.least.on(self.now.ranks),
             fewest=fewest,
-            plans=len(self.tried),
-            ranks=max((effect.ranks for effect, _ in found), default=self.now.ranks),
+            plans=len(found),
+            refused=len(self.tried) - len(found),
+            ranks=max((ranks for _, ranks in self.tried), default=self.now.ranks),
             largest=need.largest if need else "",
             largest_bytes=need.largest_bytes if need else 0,
         )
@@ -145,6 +154,8 @@ class _Search:
             if least + missed // 2 > self.capacity:
                 continue
             effect = self._effect(degree.settings, self.now.ranks, change.cost)
+            if effect is None:
+                self.barred.add(_words(degree.settings))
             last, missed = (effect, effect.needed - least) if effect else (last, missed)
             if effect and effect.fits:
                 break
@@ -163,21 +174,51 @@ class _Search:
             for sizes in divisions(self.now, ranks):
                 if not self._promises(sizes, ranks, failed):
                     continue
-                effect, need = self._with(sizes, ranks, _STRONGEST)
+                effect, need = self._strongest(sizes, ranks)
                 if effect and effect.fits:
                     return list(self._choices(sizes, ranks))
                 failed = (need, sizes) if need else failed
-                if len(self.tried) >= _MOST_PLANS:
+                refused = sum(one is None for one in self.tried.values())
+                if max(refused, len(self.tried) - refused) >= _MOST_PLANS:
                     return []
             ranks *= 2
         return []
 
     def _promises(self, sizes: Sizes, ranks: int, failed: tuple[Need, Sizes] | None) -> bool:
+        if any(_words(self.now.settings(self._only(size, sizes))) in self.barred for size in _OF_MODEL):
+            return False
         if failed is None:
             return self.now.least.on(ranks, sizes) <= self.capacity
-        need, before = failed
-        least = self._least(sizes, ranks, need, evolve(before, micro_batch_size=1))
+        need, before = failed  # all that are put together have micro batches of one sequence
+        least = self._least(evolve(sizes, micro_batch_size=1), ranks, need, evolve(before, micro_batch_size=1))
         return least <= min(self.capacity, _CLOSER * need.bytes)
+
+    def _only(self, size: str, sizes: Sizes) -> Sizes:
+        """The sizes of now, but for this one."""
+        return evolve(self.now.sizes, **{size: getattr(sizes, size)})
+
+    def _strongest(self, sizes: Sizes, ranks: int) -> tuple[Effect | None, Need | None]:
+        """With all that saves; where that is refused, without the savings that are refused alone."""
+        found = self._with(sizes, ranks, _STRONGEST)
+        if found[1] is None:
+            self._bar(sizes, ranks)
+            found = self._with(sizes, ranks, _STRONGEST)
+        return found
+
+    def _bar(self, sizes: Sizes, ranks: int) -> None:
+        """Learn what of a plan that was refused is refused alone, on as many ranks with micro batches of one."""
+        alone: list[tuple[Setting, Sizes, tuple[Saving, ...]]]
+        alone = [(one.settings, self.now.sizes, (one,)) for one in self._savings(sizes, ranks, _STRONGEST)]
+        alone += [(self.now.settings(one), one, ()) for one in (self._only(size, sizes) for size in _OF_MODEL)]
+        unknown = [one for one in alone if one[0] and _key(one[0], self.now.ranks) not in self.tried]
+        if unknown and not self._runs(self.now.sizes, ranks, ()):
+            return
+        self.barred.update(
+            _words(change) for change, divided, savings in unknown if not self._runs(divided, ranks, savings)
+        )
+
+    def _runs(self, sizes: Sizes, ranks: int, savings: tuple[Saving, ...]) -> bool:
+        return self._planned(evolve(sizes, micro_batch_size=1), ranks, savings)[1] is not None
 
     def _choices(self, sizes: Sizes, ranks: int) -> Iterator[Effect]:
         """As little of what costs arithmetic as is enough; where that is much, the same on more ranks without."""
@@ -198,13 +239,27 @@ class _Search:
     def _with(self, sizes: Sizes, ranks: int, strength: int) -> tuple[Effect | None, Need | None]:
         """Divided so, and with the back end's savings and a smaller micro batch as far as a strength goes."""
         micro = 1 if strength else sizes.micro_batch_size
-        sizes = with_batch(evolve(sizes, micro_batch_size=micro), ranks)
-        savings = [one for repeats in _REPEATS[strength] for one in self.now.told(repeats)]
+        return self._planned(evolve(sizes, micro_batch_size=micro), ranks, self._savings(sizes, ranks, strength))
+
+    def _savings(self, sizes: Sizes, ranks: int, strength: int) -> tuple[Saving, ...]:
+        """Without those that are refused alone, and, divided as now, those that save nothing alone."""
+        told = (one for repeats in _REPEATS[strength] for one in self.now.told(repeats))
+        allowed = tuple(one for one in told if _words(one.settings) not in self.barred)
+        if ranks > self.now.ranks or any(getattr(sizes, size) != getattr(self.now.sizes, size) for size in DIVIDING):
+            return allowed
+        alone = ((one, self.tried.get(_key(one.settings, ranks))) for one in allowed)
+        return tuple(one for one, found in alone if found is None or found[0].saved > 0)
+
+    def _planned(self, sizes: Sizes, ranks: int, savings: tuple[Saving, ...]) -> tuple[Effect | None, Need | None]:
+        """With a batch that divides; where nothing changes, what is needed now."""
+        sizes = with_batch(sizes, ranks)
         settings = self.now.settings(sizes)
         costs = [*costs_of(self.now, sizes), *(one.cost for one in savings)]
         costs += ["more ranks"] if ranks > self.now.ranks else []
         for one in savings:
             settings |= one.settings
+        if not settings and ranks == self.now.ranks:
+            return None, self.before
         effect = self._effect(settings, ranks, "; ".join(dict.fromkeys(costs)))
         found = self.tried[_key(settings, ranks)]
         return effect, found[1] if found else None
@@ -229,4 +284,8 @@ class _Search:
 
 
 def _key(settings: Setting, ranks: int) -> tuple[frozenset[tuple[str, str]], int]:
-    return frozenset(settings.items()), ranks
+    return _words(settings), ranks
+
+
+def _words(settings: Setting) -> frozenset[tuple[str, str]]:
+    return frozenset(settings.items())

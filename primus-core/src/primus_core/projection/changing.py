@@ -31,7 +31,7 @@ COSTS = {
     "global_batch_size": "a larger batch",
 }
 """Of other sizes."""
-_DIVIDING = ("expert", "tensor", "context", "pipeline")
+DIVIDING = ("expert", "tensor", "context", "pipeline")
 """The cheapest first."""
 
 
@@ -93,7 +93,7 @@ def _changes(now: Now) -> Iterator[Change]:
     yield from _told(now, "nothing")
     yield _sized(now, "micro_batch_size", smaller(now.sizes.micro_batch_size))
     yield from _told(now, "part")
-    for size in _DIVIDING:
+    for size in DIVIDING:
         yield _sized(now, size, larger(now, size))
     yield from _told(now, "all")
 
@@ -159,7 +159,7 @@ def _exchange(now: Now, sizes: Sizes) -> int:
     """How much more is sent: doublings, those of the dearer kinds counted more often."""
     return sum(
         place * (getattr(sizes, size) // getattr(now.sizes, size)).bit_length()
-        for place, size in enumerate(_DIVIDING, start=1)
+        for place, size in enumerate(DIVIDING, start=1)
     )
 
 

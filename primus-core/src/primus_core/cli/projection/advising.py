@@ -75,12 +75,22 @@ def sought(advice: Advice, ranks: int) -> str:
         return ""
     words = [_floor(advice, ranks)] if advice.fewest > ranks else []
     if not any(effect.fits for effect in advice.effects):
-        tried = f"{advice.plans} plans were tried, on up to {advice.ranks:,} ranks, and none fits"
-        least = f"where least is needed, {memory_size(advice.largest_bytes)} are {advice.largest}"
-        words.append(f"{tried}: {least}." if advice.largest else f"{tried}: all were refused.")
+        words.append(_tried(advice))
     elif not words:
         words.append("No change alone is enough: several are put together.")
     return " ".join(words)
+
+
+def _tried(advice: Advice) -> str:
+    if not advice.plans + advice.refused:
+        return "No change promises to be enough: none was tried."
+    on = f"on up to {advice.ranks:,} rank{'s' * (advice.ranks != 1)}"
+    refused = f"{advice.refused} change{'s' * (advice.refused != 1)}, {on}, would be refused"
+    if not advice.plans:
+        return f"Nothing that was tried can run: {refused}."
+    tried = f"{advice.plans} plan{'s were' if advice.plans != 1 else ' was'} tried, {on}, and none fits"
+    least = f"where least is needed, {memory_size(advice.largest_bytes)} are {advice.largest}"
+    return f"{tried}: {least}." + (f" Beside them {advice.refused} would be refused." if advice.refused else "")
 
 
 def _floor(advice: Advice, ranks: int) -> str:
