@@ -117,6 +117,14 @@ def command(file: Path) -> float | None:
     return spent if done.returncode == 0 else None
 
 
+def again_of(file: Path) -> float:
+    """Seconds of CPU of the command that was not refused before."""
+    spent = command(file)
+    if spent is None:
+        raise SystemExit(f"{file.name}: the command is refused when it is repeated")
+    return spent
+
+
 def dearest(rounds: int) -> float:
     """Measure the command on every model; returns the seconds of the dearest."""
     with TemporaryDirectory() as folder:
@@ -124,7 +132,7 @@ def dearest(rounds: int) -> float:
         command(files[0])  # compiles modules
         once = {file: spent for file in files if (spent := command(file)) is not None}
         again = sorted(once, key=lambda file: -once[file])[:DEAREST]
-        least = {file: min(command(file) or 0.0 for _ in range(rounds)) for file in again}
+        least = {file: min(again_of(file) for _ in range(rounds)) for file in again}
     print(
         f"primus projection memory --gpu h100, {len(once)} models (of {len(files) - len(once)} it is refused), dearest:"
     )
