@@ -216,6 +216,12 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
     "context chunks": ({"context_parallel_size": 2, "seq_length": 126}, 2, "sequence", ["124 or 128"]),
     "sequence parallel": ({**TP2, "sequence_parallel": True, "seq_length": 127}, 2, "sequence", ["126 or 128"]),
     "positions": ({"max_position_embeddings": 64}, 1, "positions", ["128", "64", "max_position_embeddings: 64 (exp"]),
+    "learned positions and more tokens": (
+        {"mtp_num_layers": 1, "position_embedding_type": "learned_absolute"},
+        1,
+        "positions",
+        ["not with learned_absolute", "set position_embedding_type: rope, or leave mtp_num_layers out"],
+    ),
     "iterations and samples": ({"train_samples": 10}, 1, "schedule", ["both set"]),
     "samples in iterations": ({"lr_warmup_samples": 10}, 1, "schedule", ["lr_warmup_iters"]),
     "fraction and iterations": ({"lr_warmup_fraction": 0.1, "lr_warmup_iters": 1}, 1, "schedule", ["both set"]),

@@ -9,6 +9,7 @@ from primus_core.outcome import Finding
 from primus_core.planning.nearest import nearest_multiples
 
 _CONTEXT, _TENSOR = "context_parallel_size", "tensor_model_parallel_size"
+_NEXT, _POSITIONS = "mtp_num_layers", "position_embedding_type"
 
 
 def check_sequence(case: Case) -> Iterator[Finding]:
@@ -28,10 +29,22 @@ def check_sequence(case: Case) -> Iterator[Finding]:
             ("seq_length", _CONTEXT, "sequence_parallel", _TENSOR),
             f"set seq_length to {nearest_multiples(sequence, context * case.size(_TENSOR))}",
         )
+    yield from _positions(case, sequence)
+
+
+def _positions(case: Case, sequence: int) -> Iterator[Finding]:
     if sequence > case.size("max_position_embeddings"):
         yield case.error(
             "positions",
             f"seq_length {sequence} is more than the model's {case.size('max_position_embeddings')} positions",
             ("seq_length", "max_position_embeddings"),
             f"set seq_length to {case.size('max_position_embeddings')} or less, or raise max_position_embeddings",
+        )
+    kind = case.values[_POSITIONS]
+    if case.on(_NEXT) and kind not in ("rope", "none"):
+        yield case.error(
+            "positions",
+            f"Megatron predicts more than one token with rotary positions or none only, not with {kind}",
+            (_NEXT, _POSITIONS),
+            f"set {_POSITIONS}: rope, or leave {_NEXT} out",
         )
