@@ -117,6 +117,12 @@ def _adam(params: Any, *, adam_w_mode: bool, **options: Any) -> Any:
     return (torch.optim.AdamW if adam_w_mode else torch.optim.Adam)(params, fused=True, **options)
 
 
+def _scaled(size: int, overflow: Any, tensors: Any, factor: float) -> None:
+    """Transformer Engine's kernel writes into the second tensors; Megatron's own first makes new ones, one by one."""
+    for source, target in zip(*tensors, strict=True):
+        target.copy_(source)
+
+
 class Whole(torch.nn.Module):
     """A product with a weight that each tensor parallel rank has whole, as Transformer Engine's layers of latent
     attention have for the narrow tensors."""
@@ -266,6 +272,7 @@ def fused() -> Iterator[None]:
         mock.patch.object(step, "_on_device", torch.clone),
         mock.patch.object(optimizer, "USING_PYTORCH_OPTIMIZER", False),
         mock.patch.object(optimizer, "Adam", _adam),
+        mock.patch.object(optimizer.optimizer, "multi_tensor_scale_impl", _scaled),
         mock.patch.object(gpt_model, "tensor_parallel", SimpleNamespace(**parallel)),
     ):
         yield
