@@ -11,7 +11,8 @@ import pytest
 
 from tests.megatron.ranks import Ranks
 from tests.megatron.truth.live_accuracy import compare
-from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, activations, drawn
+from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, activations
+from tests.megatron.truth.live_drawn import drawn
 from tests.truth.allocator import compare as compare_real
 from tests.truth.steps import named, problem, wrong
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.megatron.ranks import Ranks
 from tests.megatron.truth.live_accuracy import compare
-from tests.megatron.truth.live_cases import CHOSEN, Case, drawn
+from tests.megatron.truth.live_cases import CHOSEN, Case
+from tests.megatron.truth.live_drawn import drawn
 from tests.truth.steps import wrong
 
 

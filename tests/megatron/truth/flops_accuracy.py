@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.megatron.ranks import Ranks, all_patches, make_plan
-from tests.megatron.truth.live_cases import CHOSEN, LATENT, MIXTURE, NEXT, SHARED, TENSOR, Case, drawn, piped, selected
+from tests.megatron.truth.live_cases import CHOSEN, LATENT, MIXTURE, NEXT, SHARED, TENSOR, Case, piped, selected
+from tests.megatron.truth.live_drawn import drawn
 from tests.megatron.truth.places import stage_of
 from tests.truth.flops import per_rank, row_of, written
 from tests.truth.steps import Row, compared

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.megatron.ranks import Ranks, all_patches, make_plan
-from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, Case, activations, drawn
+from tests.megatron.truth.live_cases import CHOSEN, OPTIMIZERS, Case, activations
+from tests.megatron.truth.live_drawn import drawn
 from tests.truth.steps import OPTIMIZER, Row, compared, row_of, written
 
 ENTRY = "tests.megatron.truth.live_entry:measure"

@@ -313,11 +313,20 @@ CHOSEN = (
 OPTIMIZERS = (Case(name="one tensor after the other", params={**_ONCE, "optimizer.implementation": "for-loop"}),)
 """One in which the optimizer's step itself needs other memory than in those above."""
 
-SEED = 90217
-"""Of a second draw: the next prime after the first seed, 90210, whose cases had been looked at. It was fixed before any
-of its cases was run."""
+SEED = 90227
+"""Of a third draw, fixed before any of its cases was run: those of the first two (90210, 90217) had shown what was
+missing."""
 _MODELS: tuple[Params, ...] = ({}, {}, BIASED, NORMALIZED, _MIXED, _MIXED, _LATENT, _LATENT)
-_SCHEDULES = ("1F1B", "1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble")
+_SCHEDULES = (
+    "1F1B",
+    "1F1B",
+    "GPipe",
+    "Interleaved1F1B",
+    "LoopedBFS",
+    "InterleavedZeroBubble",
+    "ZBVZeroBubble",
+    "DualPipeV",
+)
 
 
 def drawn(count: int = 10) -> Iterator[Case]:
