@@ -72,23 +72,6 @@ class Rotation(torch.autograd.Function):
         return torch.empty_like(gradients[0])
 
 
-class Dropout(torch.autograd.Function):
-    """Keeps what was dropped, one byte each."""
-
-    @staticmethod
-    def forward(ctx: Any, source: Any) -> Any:
-        ctx.save_for_backward(torch.empty_like(source, dtype=torch.bool))
-        return torch.empty_like(source)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return torch.empty_like(gradients[0])
-
-
-def _dropped(source: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    return Dropout.apply(source) if p and training else source
-
-
 def _attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     return FlashAttention.apply(query, key, value)
 
