@@ -44,6 +44,14 @@ def test_tokens_that_experts_of_other_ranks_get_are_told_apart() -> None:
     assert flops_of(unbalanced(shape, 1.5)) == flops_of(shape)
 
 
+def test_grouped_experts_multiply_what_experts_one_by_one_do() -> None:
+    """Whose operations are counted above."""
+    shapes = [
+        Case(name="experts", params={**MIXTURE, "moe_grouped_gemm": on}, fused=True).shape() for on in (True, False)
+    ]
+    assert flops_of(shapes[0]) == flops_of(shapes[1])
+
+
 def test_a_case_that_is_projected_wrongly_is_told(ranks: Ranks, tmp_path: Path) -> None:
     """Experts of which each rank is taken to compute as many as all of them."""
     (row,) = compare(ranks, tmp_path, named(CASES, ["experts of four ranks"]))

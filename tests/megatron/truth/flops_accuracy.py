@@ -48,8 +48,15 @@ MORE = (
 
 
 def cases() -> Iterator[Case]:
-    """All; but for experts that get more than their share, which compute more."""
-    yield from (case for case in (*CHOSEN, *MORE, *drawn()) if case.load == 1)
+    """All but experts that get more than their share, which compute more, and grouped ones, whose stand-in does not.
+
+    Grouped experts multiply what experts one by one do.
+    """
+    yield from (case for case in (*CHOSEN, *MORE, *drawn()) if case.load == 1 and not _grouped(case))
+
+
+def _grouped(case: Case) -> bool:
+    return case.params.get("moe_grouped_gemm") is True
 
 
 def compare(ranks: Ranks, folder: Path, chosen: Sequence[Case]) -> Iterator[Row]:

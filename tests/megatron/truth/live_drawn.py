@@ -9,7 +9,6 @@ from primus_backend_megatron import host
 from primus_core.experiment import Value
 from tests.megatron.truth.live_cases import (
     GPT,
-    GROUPED,
     LATENT,
     MIXTURE,
     NEXT,
@@ -66,7 +65,7 @@ def _draw(choose: Random, number: int) -> Case:
     }
     if experts:
         params |= {**_EXPERTS, "expert_model_parallel_size": copies, "moe_router_topk": choose.choice([2, 4])}
-        params |= choose.choice([{}, {"moe_grouped_gemm": GROUPED["moe_grouped_gemm"]}]) if fused else {}
+        params |= choose.choice([{}, {"moe_grouped_gemm": True}]) if fused else {}
     if stages > 1 and choose.random() < 0.4:
         params["num_virtual_stages_per_pipeline_rank"] = 2
     ranks = tensor * stages * context * copies
