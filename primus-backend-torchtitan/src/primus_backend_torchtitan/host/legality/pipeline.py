@@ -52,7 +52,13 @@ def check_pipeline(case: Case) -> Iterator[Finding]:
         yield from _stages(case, schedule)
     else:
         yield from check_written(case, schedule)
-    if schedule.splits and case.values[_LOSS] == "chunked":
+    if schedule.splits:
+        yield from _halves(case, schedule)
+
+
+def _halves(case: Case, schedule: Schedule) -> Iterator[Finding]:
+    """What fails, or trains wrongly, where gradients of weights are computed apart from those of inputs."""
+    if case.values[_LOSS] == "chunked":
         yield case.error(
             "loss",
             f"the last norm gets no gradient where {schedule.name} computes gradients of weights apart and the loss "
@@ -60,7 +66,7 @@ def check_pipeline(case: Case) -> Iterator[Finding]:
             (_LOSS, _PIECES, _SCHEDULE),
             f"set {_LOSS}: cross_entropy and leave out {_PIECES}, or choose another schedule",
         )
-    if schedule.splits and case.values[_RESHARD] == "always":
+    if case.values[_RESHARD] == "always":
         yield case.error(
             "reshard",
             f"weights lose gradients without a word where {schedule.name} computes these apart and the weights are "
