@@ -63,6 +63,15 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
         ),
         NORM: Block(parameters=(norm,), operators=tuple(final_norm(work))),
         OUTPUT: Block(parameters=output, operators=tuple(logits(work, "input")), leaves=work.logits() if piped else 0),
+        **_in_pieces(case, work, embedded, norm, output),
+    }
+
+
+def _in_pieces(case: Case, work: Work, embedded: _Weights, norm: Parameter, output: _Weights) -> Mapping[str, Block]:
+    """The end of a model whose loss is computed in pieces."""
+    tied, piped = not case.model["untie_embeddings_and_output_weights"], case.size(PIPELINE) > 1
+    last = (norm, *output)
+    return {
         LAST_NORM: Block(
             parameters=(norm,),
             operators=tuple(final_norm(work)),
