@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from primus_core.projection.flops import flops_of
+from primus_core.projection.flops import flops_of, hardware_of
 from primus_core.shape import Activation, Block, ModelShape, Operator, Recomputed, Run, Schedule, Sharding
 from primus_core.testing.shapes import shape_problems
 
@@ -58,6 +58,24 @@ def test_recomputed_blocks_run_twice() -> None:
     early = evolve(told, recomputing="needed")
     assert flops_of(early, "whole").hardware == pytest.approx(plain + 2 * (3 * 200 - 2 * 60) / 10)
     assert flops_of(told).model == flops_of(shape(Run(block="layer", count=3))).model
+
+
+def halves(layer: Block, *, recompute: int = 1) -> ModelShape:
+    """Two stages of four layers, of four micro batches whose gradients of weights come apart."""
+    told = shape(Run(block="layer", count=4, recompute=recompute), layer=layer)
+    return evolve(told, schedule=Schedule(name="zero_bubble", micro_batches=4))
+
+
+def test_recomputed_blocks_run_for_the_gradient_of_each_weight_that_comes_apart() -> None:
+    """Of two weighted operators three times; but once on the first stage, where all gradients come together."""
+    weighted = evolve(LAYER, operators=(evolve(UP, weights=("up",)), SCORES, evolve(DOWN, weights=("down", "bias"))))
+    plain = hardware_of(halves(weighted, recompute=0), 0, "whole")
+    assert hardware_of(halves(weighted, recompute=0), 1, "whole") == plain
+    assert hardware_of(halves(weighted), 0, "whole") == pytest.approx(plain + 4 * 200)
+    assert hardware_of(halves(weighted), 1, "whole") == pytest.approx(plain + 3 * 4 * 200)
+    assert hardware_of(halves(weighted, recompute=2), 1, "whole") == pytest.approx(plain + 5 * 4 * 200)
+    parts = evolve(weighted, recomputed=(Recomputed(first="scores", last="down"),))
+    assert hardware_of(halves(parts, recompute=0), 1, "whole") == pytest.approx(plain + 2 * 4 * 100)
 
 
 def test_recomputed_parts_run_again_but_for_what_they_save() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from primus_core.projection.order import _actions
+from primus_core.projection.order import _actions, halved
 from primus_core.projection.playing import Action, Kind
 from primus_core.shape import Schedule, ScheduleName
 
@@ -44,6 +44,17 @@ def test_every_pass_comes_when_pytorch_runs_it(name: ScheduleName) -> None:
                     continue
                 ours = list(_actions(Schedule(name=name, micro_batches=count, round=size), rank, ranks, 2))
                 assert ours == theirs(name, rank, ranks, count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLASSES)
+def test_as_many_backward_passes_are_halved_as_pytorch_halves(name: ScheduleName) -> None:
+    """Also of more micro batches than are played; but for the first stage, which has no gradient to pass on."""
+    for ranks, count in ((2, 80), (4, 80), (4, 84)):
+        for rank in range(ranks):
+            weights = [chunk for kind, chunk in theirs(name, rank, ranks, count) if kind == "weight"]
+            told = halved(Schedule(name=name, micro_batches=count), rank, ranks, 2)
+            assert told == (weights.count(0) if rank else 0, weights.count(1))
 
 
 def theirs(name: ScheduleName, rank: int, ranks: int, count: int) -> list[Action]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from attrs import evolve
-
-from primus_core.projection.flops import flops_of
+from primus_core.projection.flops import hardware_of
 from primus_core.shape import ModelShape
 from tests.truth.steps import Row, Step
 
@@ -17,9 +15,8 @@ ALLOWED = 0.005
 
 def per_rank(shape: ModelShape, stage: int) -> float:
     """Operations that a rank of a stage runs in a training step; of whole attention, as PyTorch counts it."""
-    of_token = flops_of(evolve(shape, stages=(shape.stages[stage],)), "whole").hardware
     shared = shape.group("tensor") * shape.group("context")
-    return of_token * shape.tokens * shape.schedule.micro_batches / shared
+    return hardware_of(shape, stage, "whole") * shape.schedule.micro_batches / shared
 
 
 def row_of(case: Step, projected: float, measured: int | None, note: str = "") -> Row:

@@ -59,13 +59,9 @@ MORE = (
 """Of which some need other operations than those whose memory is compared."""
 
 
-UNKNOWN = "zero bubble, recomputed"
-"""Where backward passes run in halves, a recomputed layer runs again for each gradient that is asked for."""
-
-
 def cases() -> Iterator[Case]:
-    """All; but for experts that get more than their share, which compute more, and `UNKNOWN`."""
-    yield from (case for case in (*CHOSEN, *MORE, *drawn()) if case.load == 1 and case.name != UNKNOWN)
+    """All but for experts that get more than their share, which compute more."""
+    yield from (case for case in (*CHOSEN, *MORE, *drawn()) if case.load == 1)
 
 
 def compare(ranks: Ranks, folder: Path, chosen: Sequence[Case]) -> Iterator[Row]:

@@ -13,10 +13,11 @@ Conventions, which published figures often leave open:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
-from primus_core.projection.keeping import Plan, again, plan_of
+from primus_core.projection.halves import turns
+from primus_core.projection.keeping import Part, Plan, again, plan_of
+from primus_core.projection.order import halved
 from primus_core.records import frozen
 from primus_core.shape import Block, ModelShape, Operator, Run
 
@@ -64,11 +65,9 @@ class Flops:
 
 def flops_of(shape: ModelShape, attention: Attention = "half") -> Flops:
     """Counts a model by one convention."""
-    model = hardware = 0.0
-    for run in _runs(shape):
-        block = shape.blocks[run.block]
-        model += run.count * _needed(block, attention)
-        hardware += run.count * _ran(block, attention) + _again(shape, run, block, attention)
+    runs = [run for stage in shape.stages for chunk in stage for run in chunk]
+    model = sum(run.count * _needed(shape.blocks[run.block], attention) for run in runs)
+    hardware = sum(hardware_of(shape, stage, attention) for stage in range(len(shape.stages)))
     return Flops(
         model=model / shape.tokens,
         hardware=hardware / shape.tokens,
@@ -83,10 +82,15 @@ def ranks_of(shape: ModelShape) -> int:
     return shape.group("data") * shape.group("tensor") * len(shape.stages)
 
 
-def _runs(shape: ModelShape) -> Iterator[Run]:
-    for stage in shape.stages:
-        for chunk in stage:
-            yield from chunk
+def hardware_of(shape: ModelShape, stage: int, attention: Attention = "half") -> float:
+    """Of one micro batch on all ranks of a pipeline stage that share it: hardware operations, a mean over the step."""
+    chunks = shape.stages[stage]
+    late = halved(shape.schedule, stage, len(shape.stages), len(chunks))
+    shares = [number / shape.schedule.micro_batches for number in late]
+    ran = ((shape.blocks[run.block], run, share) for chunk, share in zip(chunks, shares, strict=True) for run in chunk)
+    return sum(
+        run.count * _ran(block, attention) + _again(shape, run, block, attention, share) for block, run, share in ran
+    )
 
 
 def _counted(operator: Operator, flops: int, attention: Attention) -> float:
@@ -116,20 +120,26 @@ def _ran(block: Block, attention: Attention) -> float:
     return sum(_forward(each, attention) + _backward(each, attention) for each in block.operators)
 
 
-def _again(shape: ModelShape, run: Run, block: Block, attention: Attention) -> float:
-    """What recomputation adds; a part of a block that runs again as a whole is not recomputed twice."""
-    plan, needed = plan_of(block), shape.recomputing == "needed"
+def _again(shape: ModelShape, run: Run, block: Block, attention: Attention, share: float) -> float:
+    """What recomputation adds; a part of a block that runs again as a whole is not recomputed twice.
+
+    Args:
+        share: of the micro batches, those that run backward in halves: once for all activations, and once for the
+            weights of each operator.
+    """
+    plan, needed, late = plan_of(block), shape.recomputing == "needed", turns(block)
     if not run.recompute:
-        return run.count * sum(_forward(each, attention) for each in _parts_again(plan, needed))
+        parts = ((part, 1 + share * sum(index in part for index in late)) for part in plan.parts)
+        return run.count * sum(times * _part_again(plan, part, needed, attention) for part, times in parts)
     whole = sum(_forward(each, attention) for each in block.operators)
     last = sum(_forward(each, attention) for each in block.operators[: plan.needed]) if needed else whole
     groups = -(-run.count // run.recompute)
-    return (run.count - groups) * whole + groups * last
+    return ((run.count - groups) * whole + groups * last) * (1 + share * run.recompute * len(late))
 
 
-def _parts_again(plan: Plan, needed: bool) -> Iterator[Operator]:
+def _part_again(plan: Plan, part: Part, needed: bool, attention: Attention) -> float:
     """Without operators whose products' results are kept, whatever else they make again."""
-    for part in plan.parts:
-        for each in again(plan, part, needed and not part.dropped):
-            if not {made.name for made in each.makes} & set(part.told.saves):
-                yield each
+    ran = again(plan, part, needed and not part.dropped)
+    return sum(
+        _forward(each, attention) for each in ran if not {made.name for made in each.makes} & set(part.told.saves)
+    )

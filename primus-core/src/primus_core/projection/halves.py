@@ -51,8 +51,17 @@ def run_weights(chunk: Chunk, ran: Forward, *, pending: bool = False) -> Backwar
 
 def _order(unit: Unit) -> Iterator[int]:
     """Positions of the operators that read the block's weights, each once."""
-    reader = {weight: index for index, op in enumerate(unit.block.operators) for weight in op.weights}
+    reader = _readers(unit.block)
     yield from dict.fromkeys(reader[name] for name, _ in unit.weights if name in reader)
+
+
+def turns(block: Block) -> frozenset[int]:
+    """Positions of the operators whose weights' gradients are asked for, each in a backward pass of its own."""
+    return frozenset(_readers(block).values())
+
+
+def _readers(block: Block) -> dict[str, int]:
+    return {weight: index for index, op in enumerate(block.operators) for weight in op.weights}
 
 
 @lru_cache(maxsize=256)

@@ -20,6 +20,8 @@ from primus_core.shape import Schedule, ScheduleName
 _AHEAD: frozenset[ScheduleName] = frozenset({"interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"})
 """PyTorch's schedules of several chunks gather the weights of each before it first runs."""
 
+_HALVING: frozenset[ScheduleName] = frozenset({"zero_bubble", "zbv", "dualpipev"})
+
 
 def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
     """All distinct steps of a pipeline rank."""
@@ -30,6 +32,20 @@ def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
     state = State(chunks, ahead=schedule.name in _AHEAD)
     played = _played(list(_as_run(actions, first=rank == 0)), state, schedule.micro_batches - passes)
     return list({evolve(step, given=()): step for step in played}.values())
+
+
+def halved(schedule: Schedule, rank: int, ranks: int, chunks: int) -> tuple[int, ...]:
+    """By chunk of a pipeline rank, the micro batches whose gradients of weights come apart from those of activations.
+
+    Micro batches that the bounded order leaves out run backward as those in its middle do.
+    """
+    if schedule.name not in _HALVING:
+        return (0,) * chunks
+    ran = list(_as_run(list(_actions(schedule, rank, ranks, chunks)), first=rank == 0))
+    times = [[ran.count((kind, chunk)) for chunk in range(chunks)] for kind in ("forward", "backward", "weight")]
+    return tuple(
+        late + (0 if whole else schedule.micro_batches - all_) for all_, whole, late in zip(*times, strict=True)
+    )
 
 
 def _as_run(actions: list[Action], *, first: bool) -> Iterator[Action]:

@@ -48,8 +48,8 @@ def _of_recomputation(case: Case) -> Iterator[str]:
     schedule = schedule_of(case.values["parallelism.pipeline_parallel_schedule"])
     if kind == "full" and case.size(PIPELINE) > 1 and schedule and schedule.splits:
         yield (
-            f"Hardware operations leave out that with {schedule.name} a recomputed layer runs again for the gradient "
-            "of each of its weights: much too low. Memory follows it."
+            f"With {schedule.name} a recomputed layer runs forward again for the gradient of each of its weights, not "
+            "once: hardware operations count it, and the step takes that much longer."
         )
 
 

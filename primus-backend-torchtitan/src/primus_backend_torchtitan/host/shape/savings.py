@@ -12,6 +12,7 @@ _DIVIDES, _RESHARD = "parallelism.enable_sequence_parallel", "parallelism.fsdp_r
 _RECOMPUTE, _LISTED = "activation_checkpoint.kind", "parallelism.module_fqns_per_model_part"
 _SCHEDULE, _FILE = "parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule_csv"
 _MOST_STAGES = 16
+_TIMES_APART = "again for the gradient of each of its weights, not once: a step several times as long"
 
 
 def savings_of(case: Case) -> tuple[Saving, ...]:
@@ -30,7 +31,7 @@ def _savings(case: Case) -> Iterator[Saving]:
         cost = "a part of each layer runs forward twice"
         yield Saving(settings={_RECOMPUTE: "selective"}, cost=cost, repeats="part")
     if case.values[_RECOMPUTE] != "full":
-        cost = "every layer runs forward twice: a third more arithmetic"
+        cost = f"every layer runs forward {_TIMES_APART if apart else 'twice: a third more arithmetic'}"
         yield Saving(settings={_RECOMPUTE: "full"}, cost=cost, repeats="all")
     yield from _more_stages(case)
 
