@@ -18,6 +18,7 @@ from tests import golden
 from tests.e2e.support import EXAMPLE, Primus, environment, no_process_left, wait_until
 from tests.e2e.test_train import losses
 from tests.forked.damage import change_a_byte
+from tests.forked.disks import fill, small_disk
 
 pytestmark = pytest.mark.cluster
 
@@ -111,17 +112,6 @@ def test_checkpoints_are_verified_on_request(finished: Path, primus: Primus) -> 
     check(done, "checkpoint-verify")
 
 
-@contextmanager
-def small_disk(place: Path, options: str) -> Iterator[Path]:
-    """A file system of its own in memory; needs root."""
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True)
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
 def test_a_disk_without_room_for_another_checkpoint(primus: Primus, workspace: Path, tmp_path: Path) -> None:
     """Both figures are told; the run goes on to its end, where the checkpoint that is missing is an error."""
     with small_disk(tmp_path / "disk", "size=20m") as disk:
@@ -165,21 +155,6 @@ def test_a_disk_that_becomes_full_while_the_background_writes(primus: Primus, wo
     assert (run.returncode, kept) == (3, ["step-2"])
     assert "the disk became full while the checkpoint of iteration 4 was written" in output
     no_process_left(workspace)
-
-
-def fill(path: Path) -> None:
-    """Take all the room that a disk has left, while others write to it.
-
-    In small parts: one that fails is given back, and whoever found the disk full meanwhile would see that much room.
-    """
-    with path.open("wb") as file:
-        taken, part = 0, 1 << 20
-        while part >= os.statvfs(path).f_frsize:
-            try:
-                os.posix_fallocate(file.fileno(), taken, part)
-                taken += part
-            except OSError:
-                part //= 2
 
 
 @contextmanager

@@ -47,7 +47,9 @@ class Saver:
     ) -> None:
         self._naming, self._save, self._rank, self._peers = naming, save, rank, peers
         self._retention, self._start, self._on_whole = retention, start, on_whole
-        self._sealer = Sealer(naming, save, rank=rank.rank, world_size=rank.world_size, wrote=wrote)
+        self._sealer = Sealer(
+            naming, save, rank=rank.rank, world_size=rank.world_size, undo=self._unsealed, wrote=wrote
+        )
         self._size = size_on_disk(start.checkpoint) if rank.rank == 0 and start.continues else 0
         """Bytes of the last one, as far as rank 0 knows; 0: not known."""
 
@@ -108,6 +110,11 @@ class Saver:
         """The run fails: give a checkpoint that is written, and not yet whole, some seconds."""
         with contextlib.suppress(RunError):  # what the run failed of comes first
             self._sealer.wait(_LAST_SECONDS)
+
+    def _unsealed(self, iteration: int, error: Exception) -> None:
+        """Files that cannot be read back may be of use yet; those on a full disk are in the way."""
+        if is_disk_full(error):
+            self.failed(iteration, error)
 
     def _prepare(self, iteration: int, estimate: Callable[[], int]) -> Room:
         Path(self._save).mkdir(parents=True, exist_ok=True)

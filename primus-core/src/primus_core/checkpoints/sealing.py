@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from primus_core.checkpoints.contents import Stored, listing, read_back, writer
 from primus_core.checkpoints.folders import Naming
@@ -26,20 +26,39 @@ SMALL = 64 << 20
 _POLL_SECONDS = (0.005, 0.2)
 
 
+@frozen
+class _Failure:
+    """Of the last checkpoint."""
+
+    iteration: int
+    error: Exception
+    sealed: bool = field(kw_only=True)
+    """This rank's part was done before."""
+
+
 class Sealer:
     """Makes the checkpoints of one run whole, one after the other, in one rank.
 
     Args:
+        undo: called in the thread that saves with the iteration of a checkpoint that will never be whole, and with what
+            it failed of; may raise an error that tells more.
         wrote: whether this rank wrote a file, by its path in the checkpoint; default: as the file's name tells.
     """
 
     def __init__(
-        self, naming: Naming, save: str, *, rank: int, world_size: int, wrote: Callable[[str], bool] | None = None
+        self,
+        naming: Naming,
+        save: str,
+        *,
+        rank: int,
+        world_size: int,
+        undo: Callable[[int, Exception], None] = lambda iteration, error: None,
+        wrote: Callable[[str], bool] | None = None,
     ) -> None:
         self._naming, self._save, self._rank, self._world_size = naming, save, rank, world_size
-        self._wrote = wrote or (lambda name: writer(name) == rank)
+        self._undo, self._wrote = undo, wrote or (lambda name: writer(name) == rank)
         self._thread: threading.Thread | None = None
-        self._failed: tuple[int, Exception] | None = None
+        self._failed: _Failure | None = None
 
     def seal(
         self,
@@ -73,23 +92,30 @@ class Sealer:
         """Wait until the last checkpoint is whole, at most so long.
 
         Raises:
-            RunError: it could not be made whole.
+            RunError: it could not be made whole, or what is called then failed.
         """
         if self._thread is not None:
             self._thread.join(seconds)
         if self._failed is not None:
-            iteration, error = self._failed
-            self._failed = None
-            folder = str(self._naming.folder(self._save, iteration))
-            raise RunError("a checkpoint could not be completed", where=folder, why=str(error)) from error
+            failed, self._failed = self._failed, None
+            if not failed.sealed:
+                self._undo(failed.iteration, failed.error)
+            what = "what is done after a checkpoint failed" if failed.sealed else "a checkpoint could not be completed"
+            folder = str(self._naming.folder(self._save, failed.iteration))
+            raise RunError(what, where=folder, why=str(failed.error)) from failed.error
 
     def _guarded(self, iteration: int, sidecar: Sidecar | None, then: Callable[[Path], None]) -> None:
+        sealed = False
         try:
-            self._seal(iteration, sidecar, then)
+            folder = self._seal(iteration, sidecar)
+            sealed = True
+            then(folder)
         except Exception as error:  # noqa: BLE001  # `wait` raises it in the thread that saves
-            self._failed = (iteration, error)
+            whole = sealed or self._naming.is_whole(self._save, iteration)
+            self._failed = _Failure(iteration, error, sealed=whole)
 
-    def _seal(self, iteration: int, sidecar: Sidecar | None, then: Callable[[Path], None]) -> None:
+    def _seal(self, iteration: int, sidecar: Sidecar | None) -> Path:
+        """This rank's part of it."""
         folder = self._naming.folder(self._save, iteration)
         own = read_back(folder, filter(self._wrote, listing(folder)))
         if sidecar is None:
@@ -99,7 +125,7 @@ class Sealer:
             files |= read_back(folder, listing(folder).keys() - files)
             facts = as_mapping(evolve(sidecar, time=time.time(), files=files))
             self._naming.finish_saving(self._save, iteration, facts)
-        then(folder)
+        return folder
 
     def _write_part(self, iteration: int, files: Mapping[str, Stored]) -> None:
         content = {name: (stored.size, stored.sha256) for name, stored in files.items()}
