@@ -107,6 +107,16 @@ ILLEGAL: dict[str, tuple[dict[str, Value], str, list[str]]] = {
         ["torch_dcp do not work with tensor parallelism", "set ckpt_format: torch_dist"],
     ),
     "FSDP2 with another optimizer": ({**FSDP2, "optimizer": "muon"}, "fsdp", ["than adam", "set optimizer: adam"]),
+    "DCP's format without FSDP2": (
+        {"ckpt_format": "torch_dcp"},
+        "fsdp",
+        ["the format torch_dcp", "set ckpt_format: torch_dist, or use_torch_fsdp2: true"],
+    ),
+    "the format of Megatron's FSDP without it": (
+        {"ckpt_format": "fsdp_dtensor"},
+        "fsdp",
+        ["the format fsdp_dtensor", "set ckpt_format: torch_dist, or use_megatron_fsdp: true"],
+    ),
     "both ways to shard": ({**FSDP2, "use_megatron_fsdp": True}, "fsdp", ["set use_megatron_fsdp: false"]),
     "Megatron's FSDP with checkpoints of another format": (
         {**OWN_FSDP, "ckpt_format": "torch_dist"},

@@ -31,12 +31,14 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[Value, ...], str], ...]] = {
     ),
 }
 """Of each way to shard: parameters, the values that Megatron accepts, and what all others are."""
+_SHARDED = {"torch_dcp": _FSDP2, "fsdp_dtensor": _OWN}
 
 
 def check_fsdp(case: Case) -> Iterator[Finding]:
-    """What Megatron's `validate_args` asserts of `use_torch_fsdp2`, or of `use_megatron_fsdp` without it."""
+    """What Megatron's `validate_args` asserts of either way to shard weights, and of none."""
     switch = next((name for name in _NEEDS if case.on(name)), None)
     if switch is None:
+        yield from _formats(case)
         return
     for name, accepted, others in _NEEDS[switch]:
         if case.values[name] not in accepted:
@@ -52,6 +54,18 @@ def check_fsdp(case: Case) -> Iterator[Finding]:
             "checkpoints of the format torch_dcp do not work with tensor parallelism",
             (_FORMAT, _TENSOR),
             f"set {_FORMAT}: torch_dist, or {_TENSOR}: 1",
+        )
+
+
+def _formats(case: Case) -> Iterator[Finding]:
+    """Of sharded weights alone."""
+    written = str(case.values[_FORMAT])
+    if written in _SHARDED:
+        yield case.error(
+            "fsdp",
+            f"checkpoints of the format {written} are of sharded weights",
+            (_FORMAT, _SHARDED[written]),
+            f"set {_FORMAT}: torch_dist, or {_SHARDED[written]}: true",
         )
 
 
