@@ -20,7 +20,10 @@ from tests.torchtitan.truth import live_cases as torchtitan
 from tests.truth.allocator import compare
 from tests.truth.steps import Row, Step, written
 
-_GLOO = "gloo allocates a copy of what it gathers or scatters, as large as the whole: not counted"
+_GLOO = (
+    "gloo allocates copies of what it gathers or scatters, as large as the whole: not counted; how many live at once "
+    "differs from run to run"
+)
 _UNEVEN = "a real router gives some experts more tokens than others"
 MEGATRON: Mapping[str, str] = {
     "dense": "",

@@ -94,7 +94,7 @@ GROUPS = (
             "Megatron: experts": Limits(2, 2),
             "Megatron: tensor and sequence parallel": Limits(15, 2),
             "TorchTitan: never resharded": Limits(20, 2),
-            "TorchTitan: tensor and sequence parallel": Limits(2, 2),
+            "TorchTitan: tensor and sequence parallel": Limits(15, 2),
         },
     ),
     *(
