@@ -63,7 +63,7 @@ benchmarks: $(VENV)/.tested
 	$(BIN)/python benchmarks/overhead.py torchtitan
 
 # compares projections with what the libraries do and writes docs/accuracy.md, which tells how long each group takes:
-# about an hour of one core, 2 GB at most. One group again: python -m tools.accuracy --rows DIR [WORD of its title]
+# 50 minutes of one core, 2 GB at most. One group again: python -m tools.accuracy --rows DIR [WORD of its title]
 accuracy: $(VENV)/.tested
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.accuracy
 
