@@ -78,3 +78,14 @@ def test_each_dispatcher_has_its_own_note() -> None:
     assert "DeepEP" not in told["allgather"]
     assert "DeepEP" in told["flex"]
     assert "all gathered" not in told["flex"]
+
+
+@pytest.mark.parametrize(("layout", "told"), [("Et*2|t*2|m|L", True), ("Et*4|mL", True), ("Et*2|t*2mL", False)])
+def test_a_final_norm_away_from_the_loss_is_told_of(layout: str, told: bool) -> None:
+    """With multi-token prediction it follows the model's last layer."""
+    stages = layout.count("|") + 1
+    params = {**DENSE, "global_batch_size": 16, "num_layers": 4, "pipeline_model_parallel_size": stages}
+    told_of = _told({**params, "pipeline_model_parallel_layout": layout, "mtp_num_layers": 1})
+    assert not isinstance(told_of, str), told_of
+    notes = " ".join(told_of[1])
+    assert ("the final norm is beside the last layer" in notes) == told

@@ -38,6 +38,11 @@ def predicts_with_loss(case: Case) -> bool:
     return PREDICTION in chunks_of(case)[-1][-1]
 
 
+def ends_with_layers(case: Case) -> bool:
+    """The chunk that computes the loss has layers of the model itself."""
+    return not {LAYER, EXPERTS}.isdisjoint(chunks_of(case)[-1][-1])
+
+
 def _by_layout(case: Case) -> list[list[str]]:
     """Chunks in the order of the layers, where the experiment lists them; empty where it does not."""
     layout = case.values["pipeline_model_parallel_layout"]
