@@ -89,3 +89,11 @@ def test_a_final_norm_away_from_the_loss_is_told_of(layout: str, told: bool) -> 
     assert not isinstance(told_of, str), told_of
     notes = " ".join(told_of[1])
     assert ("the final norm is beside the last layer" in notes) == told
+
+
+@pytest.mark.parametrize(("optimizer", "told"), [("adam", False), ("sgd", False), ("muon", True), ("soap", True)])
+def test_an_optimizer_whose_state_is_not_followed_is_told_of(optimizer: str, told: bool) -> None:
+    """Those beside Adam and SGD keep more than a moment."""
+    found = _told({**DENSE, "global_batch_size": 16, "optimizer": optimizer})
+    assert not isinstance(found, str), found
+    assert ("one fp32 moment" in " ".join(found[1])) == told

@@ -28,6 +28,10 @@ _SENT = (
     "Fused attention over context parallel ranks is counted as if keys and values were gathered and kept: too high "
     "where they are sent around."
 )
+_OPTIMIZER = (
+    "The optimizer's state is counted as one fp32 moment for each weight, divided as the distributed optimizer divides "
+    "Adam's; what this optimizer keeps beside it is not counted: too low."
+)
 _TURNED = "Positions are counted as rotated in one kernel: too low."
 
 
@@ -42,6 +46,7 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _SOFTMAX: not fused and case.on_gpus and not has_fused_softmax(Work.of(case)),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
         _ADDED: case.on_gpus and case.on("bias_dropout_fusion") and _adds_more(case),
+        _OPTIMIZER: case.values["optimizer"] not in ("adam", "sgd"),
         _SHARDED: case.on("use_megatron_fsdp"),
         _ROOT: case.on("use_torch_fsdp2") and not fused,
         _TOGETHER: case.on("use_torch_fsdp2") and case.on("mtp_num_layers"),
