@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from primus_core.checkpoints.choosing import Choice
-from primus_core.checkpoints.retention import Retention
 from primus_core.checkpoints.saver import Saver
 from primus_core.errors import RunError
-from tests.core.test_checkpoints_whole import NAMING, SIDECAR, Alone, write
+from tests.core.test_checkpoints_whole import NAMING, SIDECAR, saver, write
 from tests.forked.context import Rank
 from tests.forked.disks import fill, small_disk
 
@@ -27,11 +25,6 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-def saver(save: Path, rank: int, on_whole: Callable[[Path], None]) -> Saver:
-    told, start = Rank(rank, 2 if rank else 1, None), Choice(checkpoint=None)
-    return Saver(NAMING, str(save), told, Alone(), retention=Retention(), start=start, on_whole=on_whole)
-
-
 def finish(one: Saver, rank: int, *, background: bool = False) -> None:
     """To the point where the run would hear of a failure."""
     one.finish(10, None if rank else SIDECAR, background=background)
@@ -44,7 +37,7 @@ def test_a_disk_that_becomes_full_before_a_checkpoint_is_whole(disk: Path, rank:
     """For the marker, or for a rank's checksums: told as while the library writes, and nothing of it stays."""
     whole: list[Path] = []
     with pytest.raises(RunError, match="the disk became full while the checkpoint of iteration 10 was written"):
-        finish(saver(disk, rank, whole.append), rank, background=background)
+        finish(saver(disk, rank=Rank(rank, rank + 1, None), on_whole=whole.append), rank, background=background)
     assert ([path.name for path in disk.iterdir()], whole) == (["filler"], [])
 
 
@@ -57,6 +50,6 @@ def test_a_disk_that_becomes_full_after_it_leaves_a_whole_checkpoint(disk: Path)
         (disk / "more").write_bytes(bytes(1 << 20))
 
     with pytest.raises(RunError, match="what is done after a checkpoint failed") as caught:
-        finish(saver(disk, 0, late), 0)
+        finish(saver(disk, on_whole=late), 0)
     assert "No space left on device" in caught.value.why
     assert NAMING.is_whole(disk, 10)

@@ -40,6 +40,10 @@ SIDECAR = Sidecar(
 )
 
 
+NOTHING, ONLY = Choice(checkpoint=None), Rank(0, 1, None)
+"""A run that starts anew, and its one rank."""
+
+
 class Alone:
     """The collectives of a run of one rank."""
 
@@ -71,7 +75,7 @@ def save_whole(save: Path, *iterations: int) -> list[Checkpoint]:
 
 def settled(save: Path, *, sums: bool = True) -> Choice:
     first, *older = newest_first(NAMING.marked(save))
-    return settle(Choice(checkpoint=first, older=tuple(older)), Rank(0, 1, None), Alone(), sums=sums)
+    return settle(Choice(checkpoint=first, older=tuple(older)), ONLY, Alone(), sums=sums)
 
 
 def test_ranks_seal_a_checkpoint_together(tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ def test_a_marker_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
     newest, older = save_whole(tmp_path, 10, 20)
     os.truncate(newest.folder / MARKER, 40)
     assert MARKER in size_faults(newest)
-    assert settle(Choice(checkpoint=newest, older=(older,)), Rank(0, 1, None), Alone(), sums=True).checkpoint == older
+    assert settle(Choice(checkpoint=newest, older=(older,)), ONLY, Alone(), sums=True).checkpoint == older
 
 
 def test_where_all_are_damaged_the_run_ends(tmp_path: Path) -> None:
@@ -205,11 +209,15 @@ def test_what_is_kept() -> None:
     assert kept(Retention(last=1), whole[:1]) == [90]
 
 
-def saver(save: Path, start: Choice, **keep: int) -> Saver:
-    rank = Rank(0, 1, None)
-    return Saver(
-        NAMING, str(save), rank, Alone(), retention=Retention(**keep), start=start, on_whole=lambda folder: None
-    )
+def saver(
+    save: Path,
+    start: Choice = NOTHING,
+    *,
+    rank: Rank = ONLY,
+    on_whole: Callable[[Path], None] = lambda folder: None,
+    **keep: int,
+) -> Saver:
+    return Saver(NAMING, str(save), rank, Alone(), retention=Retention(**keep), start=start, on_whole=on_whole)
 
 
 def save_with(one: Saver, save: Path, *iterations: int) -> None:
@@ -234,7 +242,7 @@ def test_the_start_and_the_damaged_ones_stay(tmp_path: Path) -> None:
 def test_what_a_killed_save_left_goes_where_old_checkpoints_do(tmp_path: Path, keep: dict[str, int]) -> None:
     """Where nothing is to be deleted it stays, and is no checkpoint."""
     write(tmp_path, 15)
-    save_with(saver(tmp_path, Choice(checkpoint=None), **keep), tmp_path, 20)
+    save_with(saver(tmp_path, **keep), tmp_path, 20)
     left = [] if keep else ["step-15", "step-15.saving"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [*left, "step-20"]
     assert [item.iteration for item in NAMING.marked(tmp_path)] == [20]
@@ -246,20 +254,20 @@ def test_a_deletion_that_was_interrupted_is_finished_later(tmp_path: Path) -> No
     rest = tmp_path / ".step-5.deleting-1"
     rest.mkdir()
     assert NAMING.steps(tmp_path) == [10]
-    save_with(saver(tmp_path, Choice(checkpoint=None)), tmp_path, 20)
+    save_with(saver(tmp_path), tmp_path, 20)
     assert not rest.exists()
 
 
 def test_what_stood_in_the_place_of_a_checkpoint_is_gone(tmp_path: Path) -> None:
     """Files of an earlier save of the same iteration, by more ranks, are not taken for files of the new one."""
     write(tmp_path, 10, ranks=4)
-    save_with(saver(tmp_path, Choice(checkpoint=None)), tmp_path, 10)
+    save_with(saver(tmp_path), tmp_path, 10)
     assert sorted(listing(tmp_path)) == ["step-10/__0_0.distcp", f"step-10/{MARKER}"]
 
 
 def test_without_room_a_save_is_left_out_and_the_last_one_is_an_error(tmp_path: Path) -> None:
     """Both figures are told; nothing is announced or deleted, and the last save ends the run."""
-    one = saver(tmp_path, Choice(checkpoint=None))
+    one = saver(tmp_path)
     huge = 1 << 60
     assert not one.begin(10, last=False, estimate=lambda: huge)
     assert list(tmp_path.iterdir()) == []
@@ -284,7 +292,7 @@ def test_the_room_is_that_of_the_last_checkpoint(tmp_path: Path) -> None:
 
 def test_a_save_that_failed_leaves_nothing(tmp_path: Path) -> None:
     """Its files would fill the disk for ever; a full disk is told as such, with figures, anything else as it is."""
-    one = saver(tmp_path, Choice(checkpoint=None))
+    one = saver(tmp_path)
     assert one.begin(10, last=False, estimate=lambda: 0)
     NAMING.folder(tmp_path, 10).mkdir()
     full = RuntimeError("worker failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from primus_core.projection.flops import flops_of, hardware_of
+from primus_core.projection.flops import Attention, flops_of, hardware_of
 from primus_core.shape import Activation, Block, ModelShape, Operator, Recomputed, Run, Schedule, Sharding
 from primus_core.testing.shapes import shape_problems
 
@@ -41,9 +41,9 @@ def shape(*runs: Run, layer: Block = LAYER) -> ModelShape:
 
 
 @pytest.mark.parametrize(("attention", "model", "hardware"), [("half", 540, 550), ("whole", 600, 620)])
-def test_conventions(attention: str, model: int, hardware: int) -> None:
+def test_conventions(attention: Attention, model: int, hardware: int) -> None:
     """Attention counts half or whole; the model's operations leave out what its backward computes again."""
-    found = flops_of(shape(Run(block="layer", count=3)), attention)  # type: ignore[arg-type]
+    found = flops_of(shape(Run(block="layer", count=3)), attention)
     assert found.model == pytest.approx(6 * model / 10)
     assert found.hardware == pytest.approx(6 * hardware / 10)
     assert found.model_per_iteration == pytest.approx(6 * model / 10 * 40)

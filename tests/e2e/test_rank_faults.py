@@ -16,6 +16,7 @@ import pytest
 
 from tests import golden
 from tests.e2e.support import Primus, environment, no_process_left
+from tests.forked.disks import small_disk
 
 PROGRAM = Path(__file__).parent / "programs/fails.py"
 CODES = {"ends_early": 0}
@@ -111,16 +112,11 @@ def test_a_rank_for_which_memory_runs_out(workspace: Path, tmp_path: Path) -> No
 @pytest.mark.cluster
 def test_a_disk_that_becomes_full_while_logging(workspace: Path, tmp_path: Path, primus: Primus) -> None:
     """Lines are lost, which is told once; the ranks go on, and their reports are written all the same."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", str(disk)], check=True)
-    try:
+    with small_disk(tmp_path / "disk", "size=300m") as disk:
         words = ("--nproc", "2", "--script", PROGRAM.with_name("talks.py"), "--", disk / "ballast", tmp_path / "filled")
         done = primus("direct", *words, PRIMUS_WORKSPACE=str(disk / "workspace"))
         reports = list(disk.glob("workspace/scripts/me/talks/runs/2*/ranks/rank-*.json"))
         rooms = list(disk.glob("workspace/scripts/me/talks/runs/2*/ranks/*.room"))
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
     assert done.returncode == 0, done.stdout + done.stderr
     no_process_left(disk / "workspace")
     golden.check(done.stdout, "disk-full-while-logging")

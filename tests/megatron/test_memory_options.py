@@ -33,6 +33,13 @@ def _told(params: Params) -> tuple[int, tuple[str, ...]] | str:
     return projection.heaviest.bytes, projection.notes
 
 
+def _notes(params: Params) -> str:
+    """Those below the figures."""
+    told = _told(params)
+    assert not isinstance(told, str), told
+    return " ".join(told[1])
+
+
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda switch: f"{switch.name}={switch.value}")
 def test_is_not_ignored(switch: Switch) -> None:
     """It changes the figure or what is told of it."""
@@ -68,12 +75,8 @@ def test_every_parameter_of_such_a_name_is_known() -> None:
 
 def test_each_dispatcher_has_its_own_note() -> None:
     """Tokens that all ranks gather, and buffers of DeepEP, which are none of PyTorch's."""
-    told = {}
-    for switch in SWITCHES:
-        if switch.name == "moe_token_dispatcher_type":
-            found = _told(switch.after)
-            assert not isinstance(found, str)
-            told[switch.value] = " ".join(found[1])
+    switches = [switch for switch in SWITCHES if switch.name == "moe_token_dispatcher_type"]
+    told = {switch.value: _notes(switch.after) for switch in switches}
     assert "all gathered" in told["allgather"]
     assert "DeepEP" not in told["allgather"]
     assert "DeepEP" in told["flex"]
@@ -85,15 +88,11 @@ def test_a_final_norm_away_from_the_loss_is_told_of(layout: str, told: bool) -> 
     """With multi-token prediction it follows the model's last layer."""
     stages = layout.count("|") + 1
     params = {**DENSE, "global_batch_size": 16, "num_layers": 4, "pipeline_model_parallel_size": stages}
-    told_of = _told({**params, "pipeline_model_parallel_layout": layout, "mtp_num_layers": 1})
-    assert not isinstance(told_of, str), told_of
-    notes = " ".join(told_of[1])
+    notes = _notes({**params, "pipeline_model_parallel_layout": layout, "mtp_num_layers": 1})
     assert ("the final norm is beside the last layer" in notes) == told
 
 
 @pytest.mark.parametrize(("optimizer", "told"), [("adam", False), ("sgd", False), ("muon", True), ("soap", True)])
 def test_an_optimizer_whose_state_is_not_followed_is_told_of(optimizer: str, told: bool) -> None:
     """Those beside Adam and SGD keep more than a moment."""
-    found = _told({**DENSE, "global_batch_size": 16, "optimizer": optimizer})
-    assert not isinstance(found, str), found
-    assert ("one fp32 moment" in " ".join(found[1])) == told
+    assert ("one fp32 moment" in _notes({**DENSE, "global_batch_size": 16, "optimizer": optimizer})) == told

@@ -8,6 +8,7 @@ Megatron and PyTorch share, breadth first (arXiv:2211.05953), zero bubble (arXiv
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import repeat
@@ -19,8 +20,8 @@ from primus_core.shape import Schedule, ScheduleName
 
 _AHEAD: frozenset[ScheduleName] = frozenset({"interleaved_1f1b", "looped_bfs", "zero_bubble", "zbv", "dualpipev"})
 """PyTorch's schedules of several chunks gather the weights of each before it first runs."""
-
 _HALVING: frozenset[ScheduleName] = frozenset({"zero_bubble", "zbv", "dualpipev"})
+"""Those that compute gradients of weights apart."""
 
 
 def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
@@ -41,11 +42,11 @@ def halved(schedule: Schedule, rank: int, ranks: int, chunks: int) -> tuple[int,
     """
     if schedule.name not in _HALVING:
         return (0,) * chunks
-    ran = list(_as_run(list(_actions(schedule, rank, ranks, chunks)), first=rank == 0))
-    times = [[ran.count((kind, chunk)) for chunk in range(chunks)] for kind in ("forward", "backward", "weight")]
-    return tuple(
-        late + (0 if whole else schedule.micro_batches - all_) for all_, whole, late in zip(*times, strict=True)
-    )
+    ran = Counter(_as_run(list(_actions(schedule, rank, ranks, chunks)), first=rank == 0))
+    left_out = [
+        0 if ran["backward", chunk] else schedule.micro_batches - ran["forward", chunk] for chunk in range(chunks)
+    ]
+    return tuple(ran["weight", chunk] + number for chunk, number in enumerate(left_out))
 
 
 def _as_run(actions: list[Action], *, first: bool) -> Iterator[Action]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from primus_core.errors import DependencyError, PrimusError
-from primus_core.outcome import Finding
+from primus_core.outcome import Cause, Finding
 from primus_launchers.container.command import volume
 from primus_launchers.container.engine import not_installed, programs
 from primus_launchers.container.request import Request
@@ -78,13 +78,13 @@ def _not_here(path: str) -> DependencyError:
 
 
 def _finding(check: str, error: PrimusError) -> Finding:
-    cause = "dependency" if isinstance(error, DependencyError) else "configuration"
+    cause: Cause = "dependency" if isinstance(error, DependencyError) else "configuration"
     return Finding(
         check=check,
         severity="error",
         summary=error.what,
         evidence=error.why,
         remedy=error.remedy,
-        cause=cause,  # type: ignore[arg-type]
+        cause=cause,
         where=error.where,
     )
