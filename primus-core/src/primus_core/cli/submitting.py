@@ -30,11 +30,7 @@ def hand_over_plan(prepared: Prepared, *, silent: bool) -> int:
     """
     submission, plan, env = prepared.submission, prepared.plan, prepared.env
     if isinstance(path := plan.job.options.get(_SCRIPT), str):
-        write_script(submission, plan, path)
-        needed = [topic_line("export", f"{name}, before you submit it") for name in prepared.asked_secrets]
-        script = topic_line("script", f"{path}; `{_command(submission)} {shlex.quote(path)}` submits it")
-        say("\n".join([*needed, script]))
-        return ExitCode.OK
+        return _script_alone(prepared, path)
     rundir = RunDir(Path(plan.run_dir))
     handles: list[Handle] = []
 
@@ -64,6 +60,15 @@ def hand_over_plan(prepared: Prepared, *, silent: bool) -> int:
     else:
         say(text)
     return ended.exit_code or status
+
+
+def _script_alone(prepared: Prepared, path: str) -> int:
+    submission = prepared.submission
+    write_script(submission, prepared.plan, path)
+    needed = [topic_line("export", f"{name}, before you submit it") for name in prepared.asked_secrets]
+    script = topic_line("script", f"{path}; `{_command(submission)} {shlex.quote(path)}` submits it")
+    say("\n".join([*needed, script]))
+    return ExitCode.OK
 
 
 def _command(submission: Submission) -> str:

@@ -63,19 +63,11 @@ def submit(
         RunError: the run directory cannot be written.
     """
     if submission.detached:
-        raise DependencyError(
-            f"the launcher {plan.launcher!r} leaves its run to a scheduler",
-            why="what waits for a run to end cannot follow one that starts later",
-            remedy="hand it over with `primus_core.submit.hand_over`",
-        )
+        raise _leaves(plan.launcher)
     rundir = RunDir(Path(plan.run_dir))
     console = console or Console.on(sys.stdout, env)
     try:
-        first = 1
-        if again:
-            first = restarts.resume(rundir, plan)
-        elif peers.leads:
-            restarts.forget(rundir)
+        first = _first_attempt(rundir, plan, peers, again=again)
         write_files(rundir, submission)
         for attempt in count(first):
             if peers.leads:
@@ -93,6 +85,23 @@ def submit(
     except OSError as error:
         raise rundir.unwritable(error) from error
     return merged
+
+
+def _leaves(launcher: str) -> DependencyError:
+    return DependencyError(
+        f"the launcher {launcher!r} leaves its run to a scheduler",
+        why="what waits for a run to end cannot follow one that starts later",
+        remedy="hand it over with `primus_core.submit.hand_over`",
+    )
+
+
+def _first_attempt(rundir: RunDir, plan: RunPlan, peers: Peers, *, again: bool) -> int:
+    """Its number; of a run that nobody started before, what an earlier one counted is forgotten."""
+    if again:
+        return restarts.resume(rundir, plan)
+    if peers.leads:
+        restarts.forget(rundir)
+    return 1
 
 
 def _judge(
