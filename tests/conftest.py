@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Container, Iterator
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 15.0
 """How long a test's own helpers may take to end."""
+
+
+def pytest_configure() -> None:
+    """What tests start gets signals as from a terminal, though the tests themselves run in the background: commands
+    inherit what is ignored, and no handlers."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

@@ -125,9 +125,12 @@ def test_two_nodes_alone_accuse_nobody() -> None:
 
 @pytest.mark.parametrize("when", [1, 2, 3])
 def test_a_node_that_is_lost_costs_itself_alone(when: int) -> None:
-    """It is named once; whatever failed for its loss is measured again without it, and accuses nobody."""
+    """It is named once and at once; whatever failed for its loss is measured again without it, and accuses nobody."""
     found = measured(Fabric(4, dies={2: when}), "gemm", "inter-allreduce", "inter-p2p")
     assert named(found) == {("meeting", 2, "timeout")}
+    order = [one.test for one in found]
+    assert order.count("meeting") == 1
+    assert order.index("meeting") < order.index("inter-p2p")
     assert {one.status for one in found if one.test != "meeting"} == {"ok"}
     assert any(2 not in one.nodes for one in found if one.test == "inter-allreduce")
     assert {(0, 1), (3, 0), (1, 3)} <= {one.nodes for one in found if one.test == "inter-p2p"}

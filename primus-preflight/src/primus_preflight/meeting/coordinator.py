@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from primus_preflight.meeting.book import Book, Nodes
+from primus_preflight.meeting.losses import Losses
 from primus_preflight.meeting.running import Running
 from primus_preflight.model import Measurement
 from primus_preflight.performance.options import Options
@@ -21,12 +22,6 @@ def tell_absent(expected: int, nodes: Nodes, book: Book) -> None:
     absent = sorted(set(range(expected)) - set(nodes.present) - set(nodes.lost))
     error = "did not come to the meeting while the others waited for it"
     book.add(*(Measurement(test="meeting", nodes=(node,), status="timeout", error=error) for node in absent))
-
-
-def tell_lost(nodes: Nodes, book: Book) -> None:
-    """Name those that were lost."""
-    for node, how in sorted(nodes.lost.items()):
-        book.add(Measurement(test="meeting", nodes=(node,), status="timeout", error=f"lost: {how}"))
 
 
 def compare_clocks(nodes: Nodes, host: int, book: Book) -> None:
@@ -81,7 +76,8 @@ def coordinate(nodes: Nodes, host: int, expected: int, tests: Sequence[Trial], o
     if len(nodes.present) > 1:
         compare_clocks(nodes, host, book)
         try_to_reach(nodes, book)
+    losses = Losses(nodes, book)
     if tests:
-        Running(nodes, options, book).run(tests)
-    tell_lost(nodes, book)
+        Running(nodes, options, book, losses).run(tests)
+    losses.tell()
     book.keep()

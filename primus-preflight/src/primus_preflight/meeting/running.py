@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from primus_preflight.meeting.book import Book, Nodes
 from primus_preflight.meeting.grouprun import GroupRun
+from primus_preflight.meeting.losses import Losses
 from primus_preflight.meeting.slow import TRIES, Slow, bar_of, good_nodes, slow_groups
 from primus_preflight.model import Measurement
 from primus_preflight.performance.options import Options
@@ -34,12 +35,14 @@ class Running:
     Args:
         nodes: that can be asked.
         book: takes the measurements.
+        losses: are told after each round.
     """
 
-    def __init__(self, nodes: Nodes, options: Options, book: Book) -> None:
+    def __init__(self, nodes: Nodes, options: Options, book: Book, losses: Losses) -> None:
         self._nodes = nodes
         self._options = options
         self._book = book
+        self._losses = losses
         self._ports: dict[int, list[int]] = {}
         """Of each worker of each node, where a group that it leads meets; 0 for one that starts."""
         self._excluded: set[int] = set()
@@ -202,6 +205,7 @@ class Running:
             for node, question in self._questions(test, size, group, number, seconds).items()
         }
         answers = self._nodes.ask(questions, seconds)
+        self._losses.tell()
         for node, answer in answers.items():
             self._ports[node] = _renewed(self._ports[node], [rank["port"] for rank in answer.message["ranks"]])
         return [
