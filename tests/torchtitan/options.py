@@ -24,7 +24,7 @@ SWITCHES: tuple[tuple[Params, Params], ...] = (
     ({**_COMPILED, TP: 2}, {"compile.enable_async_tensor_parallel": True}),
     ({}, {RECOMPUTE: "full"}),
     ({}, {RECOMPUTE: "selective"}),
-    (_SELECTIVE, {"activation_checkpoint.force_recompute_mm_shapes_by_fqns": ["attention.wo"]}),
+    ({**_SELECTIVE, "num_layers": 8}, {"activation_checkpoint.force_recompute_mm_shapes_by_fqns": ["attention.wo"]}),
     ({}, {"training.enable_cpu_offload": True}),
     ({}, {"training.disable_cuda_graphs": False}),
     ({}, {"parallelism.enable_fsdp_symm_mem": True}),

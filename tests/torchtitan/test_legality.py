@@ -22,6 +22,7 @@ RESHARD = "parallelism.fsdp_reshard_after_forward"
 MODULES = "parallelism.module_fqns_per_model_part"
 PER_STAGE = "parallelism.pipeline_parallel_layers_per_stage"
 FIRST = "parallelism.pipeline_parallel_first_stage_less_layers"
+FORCED = "activation_checkpoint.force_recompute_mm_shapes_by_fqns"
 PP2: dict[str, Value] = {PIPELINE: 2, "num_layers": 4}
 LONG: dict[str, Value] = {CONTEXT: 2, "max_position_embeddings": 4096}
 MOE: dict[str, Value] = {"num_experts": 8, "moe_router_topk": 2, "qk_layernorm": True}
@@ -238,6 +239,21 @@ ILLEGAL: dict[str, tuple[dict[str, Value], int, str, list[str]]] = {
         1,
         "recompute",
         ["only where the model is compiled", "compile.enable: true"],
+    ),
+    "forced to run again, but no linear layer": (
+        {"activation_checkpoint.kind": "selective", FORCED: ["moe.router.gate", "feed_forward"]},
+        1,
+        "recompute",
+        [
+            "feed_forward is in the name of feed_forward, which is no linear layer",
+            "name one of attention.qkv_linear.wqkv",
+        ],
+    ),
+    "forced to run again, but not there": (
+        {"activation_checkpoint.kind": "selective", FORCED: ["attention.w0"]},
+        1,
+        "recompute",
+        ["no linear layer has attention.w0 in its name", "attention.wo", f'{FORCED}: ["attention.w0"] (exp.yaml:'],
     ),
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.torchtitan.ranks import Ranks
 from tests.torchtitan.truth.live_cases import CHOSEN, OPTIMIZERS, Case, drawn
+from tests.torchtitan.truth.live_options import OPTIONS
 from tests.truth.steps import OPTIMIZER, Row, compared, row_of, written
 
 ENTRY = "tests.torchtitan.truth.entry:live"
@@ -33,7 +34,7 @@ def compare(ranks: Ranks, folder: Path, cases: Sequence[Case]) -> Iterator[Row]:
 
 def main(names: Sequence[str]) -> int:
     """Write the rows of the cases of these names, or of all; the exit code."""
-    cases = [case for case in (*CHOSEN, *OPTIMIZERS, *drawn()) if not names or case.name in names]
+    cases = [case for case in (*CHOSEN, *OPTIONS, *OPTIMIZERS, *drawn()) if not names or case.name in names]
     return written(compared(cases, Ranks(), compare))
 
 

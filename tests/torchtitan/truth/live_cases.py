@@ -99,12 +99,12 @@ _LATENT: Params = {
     "moe_aux_loss_coeff": 0.0,
     "yarn_original_max_position_embeddings": 128,
 }
-_ONCE: Params = {"global_batch_size": 2}
+ONCE: Params = {"global_batch_size": 2}
 _WHOLE: Params = {LOSS: "cross_entropy"}
-_LONG: Params = {"seq_length": 512, "max_position_embeddings": 512, "vocab_size": 512, "num_layers": 4}
-_PIPED: Params = {**_LONG, PP: 2, "num_layers": 8, "global_batch_size": 16}
+LONG: Params = {"seq_length": 512, "max_position_embeddings": 512, "vocab_size": 512, "num_layers": 4}
+_PIPED: Params = {**LONG, PP: 2, "num_layers": 8, "global_batch_size": 16}
 """Eight micro batches."""
-_LARGE: Params = {**_ONCE, "seq_length": 128, "max_position_embeddings": 128, "vocab_size": 8192, "num_layers": 3}
+_LARGE: Params = {**ONCE, "seq_length": 128, "max_position_embeddings": 128, "vocab_size": 8192, "num_layers": 3}
 """More weights than tokens."""
 _TIED: Params = {**_LARGE, "untie_embeddings_and_output_weights": False}
 _STAGED: Params = {**_PIPED, "seq_length": 128, "max_position_embeddings": 128}
@@ -118,54 +118,54 @@ _SHARED: Params = {
 }
 
 CHOSEN = (
-    Case(name="dense", params=_ONCE),
-    Case(name="loss at once", params={**_ONCE, **_WHOLE}),
-    Case(name="fp32", params={**_ONCE, "bf16": False}),
-    Case(name="fp32, loss at once", params={**_ONCE, **_WHOLE, "bf16": False}),
+    Case(name="dense", params=ONCE),
+    Case(name="loss at once", params={**ONCE, **_WHOLE}),
+    Case(name="fp32", params={**ONCE, "bf16": False}),
+    Case(name="fp32, loss at once", params={**ONCE, **_WHOLE, "bf16": False}),
     Case(name="four passes", params={}),
-    Case(name="biases", params={**BIASED, **_ONCE}),
-    Case(name="queries, keys and values apart", params={**_ONCE, **_LONG, "model.fuse_qkv": False}),
-    Case(name="norms of queries and keys", params={**NORMALIZED, **_ONCE, **_LONG}),
+    Case(name="biases", params={**BIASED, **ONCE}),
+    Case(name="queries, keys and values apart", params={**ONCE, **LONG, "model.fuse_qkv": False}),
+    Case(name="norms of queries and keys", params={**NORMALIZED, **ONCE, **LONG}),
     Case(name="four shards", params={"global_batch_size": 8}, ranks=4),
     Case(name="four shards, two passes", params={"global_batch_size": 16}, ranks=4, rank=2),
     Case(name="four shards, loss at once", params={"global_batch_size": 8, **_WHOLE}, ranks=4),
     Case(name="two shards, two copies", params={"global_batch_size": 8, COPIES: 2}, ranks=4),
     Case(name="never resharded", params={"global_batch_size": 4, **_WHOLE, RESHARD: "never"}, ranks=2),
-    Case(name="tensor and sequence parallel", params={**_ONCE, TP: 2}, ranks=2),
-    Case(name="tensor and sequence parallel, loss at once", params={**_ONCE, **_WHOLE, TP: 2}, ranks=2),
-    Case(name="tensor parallel", params={**_ONCE, TP: 2, SEQUENCE_PARALLEL: False}, ranks=2),
-    Case(name="tensor parallel, two shards", params={"global_batch_size": 4, **_LONG, TP: 2}, ranks=4),
+    Case(name="tensor and sequence parallel", params={**ONCE, TP: 2}, ranks=2),
+    Case(name="tensor and sequence parallel, loss at once", params={**ONCE, **_WHOLE, TP: 2}, ranks=2),
+    Case(name="tensor parallel", params={**ONCE, TP: 2, SEQUENCE_PARALLEL: False}, ranks=2),
+    Case(name="tensor parallel, two shards", params={"global_batch_size": 4, **LONG, TP: 2}, ranks=4),
     Case(
         name="tensor parallel, recomputed",
-        params={**_ONCE, **_LONG, TP: 2, SEQUENCE_PARALLEL: False, RECOMPUTE: "full"},
+        params={**ONCE, **LONG, TP: 2, SEQUENCE_PARALLEL: False, RECOMPUTE: "full"},
         ranks=2,
     ),
     Case(
         name="tensor parallel on four ranks, recomputed in part",
-        params={**_ONCE, **_LONG, TP: 4, SEQUENCE_PARALLEL: False, RECOMPUTE: "selective"},
+        params={**ONCE, **LONG, TP: 4, SEQUENCE_PARALLEL: False, RECOMPUTE: "selective"},
         ranks=4,
     ),
-    Case(name="context parallel", params={**_ONCE, CP: 2}, ranks=2),
-    Case(name="context parallel, long", params={**_ONCE, **_LONG, CP: 2}, ranks=2),
-    Case(name="recomputed", params={**_ONCE, **_LONG, RECOMPUTE: "full"}),
-    Case(name="recomputed in part", params={**_ONCE, **_LONG, RECOMPUTE: "selective"}),
-    Case(name="experts", params={**_MIXED, **_ONCE}),
-    Case(name="experts, recomputed", params={**_MIXED, **_ONCE, **_LONG, RECOMPUTE: "full"}),
-    Case(name="experts, recomputed in part", params={**_MIXED, **_ONCE, **_LONG, RECOMPUTE: "selective"}),
+    Case(name="context parallel", params={**ONCE, CP: 2}, ranks=2),
+    Case(name="context parallel, long", params={**ONCE, **LONG, CP: 2}, ranks=2),
+    Case(name="recomputed", params={**ONCE, **LONG, RECOMPUTE: "full"}),
+    Case(name="recomputed in part", params={**ONCE, **LONG, RECOMPUTE: "selective"}),
+    Case(name="experts", params={**_MIXED, **ONCE}),
+    Case(name="experts, recomputed", params={**_MIXED, **ONCE, **LONG, RECOMPUTE: "full"}),
+    Case(name="experts, recomputed in part", params={**_MIXED, **ONCE, **LONG, RECOMPUTE: "selective"}),
     Case(name="experts on two shards", params={**_MIXED, "global_batch_size": 4}, ranks=2),
-    Case(name="latent attention", params={**_LATENT, **_ONCE, "moe_layer_freq": "([0]*2)"}),
-    Case(name="latent attention with experts", params={**_LATENT, **_ONCE, "moe_layer_freq": "([0]*1+[1]*1)"}),
-    Case(name="fused", params={**_ONCE, **_LONG}, fused=True),
-    Case(name="fused, loss at once", params={**_ONCE, **_LONG, **_WHOLE}, fused=True),
-    Case(name="fused, recomputed in part", params={**_ONCE, **_LONG, RECOMPUTE: "selective"}, fused=True),
-    Case(name="fused, tensor and sequence parallel", params={**_ONCE, **_LONG, TP: 2}, ranks=2, fused=True),
-    Case(name="fused, context parallel", params={**_ONCE, **_LONG, CP: 2}, ranks=2, fused=True),
-    Case(name="fused, latent attention", params={**_LATENT, **_ONCE, **_LONG, "moe_layer_freq": "([0]*4)"}, fused=True),
-    Case(name="fused, experts", params={**_MIXED, **_ONCE, **_LONG}, fused=True),
-    Case(name="sequence parallel, recomputed", params={**_ONCE, **_LONG, TP: 2, RECOMPUTE: "full"}, ranks=2),
-    Case(name="experts, sequence parallel", params={**_MIXED, **_ONCE, **_LONG, TP: 2}, ranks=2),
-    Case(name="experts of two ranks", params={**_MIXED, **_LONG, "global_batch_size": 4, EP: 2}, ranks=2),
-    Case(name="experts of two ranks, sequence parallel", params={**_MIXED, **_ONCE, **_LONG, TP: 2, EP: 2}, ranks=2),
+    Case(name="latent attention", params={**_LATENT, **ONCE, "moe_layer_freq": "([0]*2)"}),
+    Case(name="latent attention with experts", params={**_LATENT, **ONCE, "moe_layer_freq": "([0]*1+[1]*1)"}),
+    Case(name="fused", params={**ONCE, **LONG}, fused=True),
+    Case(name="fused, loss at once", params={**ONCE, **LONG, **_WHOLE}, fused=True),
+    Case(name="fused, recomputed in part", params={**ONCE, **LONG, RECOMPUTE: "selective"}, fused=True),
+    Case(name="fused, tensor and sequence parallel", params={**ONCE, **LONG, TP: 2}, ranks=2, fused=True),
+    Case(name="fused, context parallel", params={**ONCE, **LONG, CP: 2}, ranks=2, fused=True),
+    Case(name="fused, latent attention", params={**_LATENT, **ONCE, **LONG, "moe_layer_freq": "([0]*4)"}, fused=True),
+    Case(name="fused, experts", params={**_MIXED, **ONCE, **LONG}, fused=True),
+    Case(name="sequence parallel, recomputed", params={**ONCE, **LONG, TP: 2, RECOMPUTE: "full"}, ranks=2),
+    Case(name="experts, sequence parallel", params={**_MIXED, **ONCE, **LONG, TP: 2}, ranks=2),
+    Case(name="experts of two ranks", params={**_MIXED, **LONG, "global_batch_size": 4, EP: 2}, ranks=2),
+    Case(name="experts of two ranks, sequence parallel", params={**_MIXED, **ONCE, **LONG, TP: 2, EP: 2}, ranks=2),
     Case(name="first of two stages", params={**_PIPED, SCHEDULE: "1F1B"}, ranks=2),
     Case(name="last of two stages, fused", params={**_PIPED, SCHEDULE: "1F1B"}, ranks=2, rank=1, fused=True),
     Case(
@@ -200,7 +200,7 @@ CHOSEN = (
     ),
     Case(
         name="never resharded, recomputed in part, fused",
-        params={**_ONCE, **_WHOLE, "global_batch_size": 1, "num_layers": 4, RESHARD: "never", RECOMPUTE: "selective"},
+        params={**ONCE, **_WHOLE, "global_batch_size": 1, "num_layers": 4, RESHARD: "never", RECOMPUTE: "selective"},
         fused=True,
     ),
     Case(name="never resharded, large", params={**_LARGE, "global_batch_size": 4, RESHARD: "never"}, ranks=2),
@@ -213,14 +213,14 @@ CHOSEN = (
     Case(name="shared experts", params={**_SHARED, "global_batch_size": 4, EP: 2, TP: 2}, ranks=4, fused=True),
     Case(
         name="experts of two ranks that get more tokens, fused",
-        params={**_MIXED, **_LONG, "global_batch_size": 4, EP: 2},
+        params={**_MIXED, **LONG, "global_batch_size": 4, EP: 2},
         ranks=2,
         fused=True,
         load=1.5,
     ),
     Case(
         name="experts of four ranks that get twice as many tokens, tensor parallel",
-        params={**_MIXED, **_LONG, "global_batch_size": 4, EP: 4, TP: 2},
+        params={**_MIXED, **LONG, "global_batch_size": 4, EP: 4, TP: 2},
         ranks=4,
         rank=1,
         load=2,
@@ -256,7 +256,7 @@ CHOSEN = (
     ),
     Case(
         name="latent attention, recomputed in part",
-        params={**_LATENT, **_ONCE, **_LONG, "moe_layer_freq": "([0]*1+[1]*3)", RECOMPUTE: "selective"},
+        params={**_LATENT, **ONCE, **LONG, "moe_layer_freq": "([0]*1+[1]*3)", RECOMPUTE: "selective"},
     ),
     Case(
         name="stage of tensor parallel ranks",
@@ -273,8 +273,8 @@ CHOSEN = (
         name="tensor parallel in fp32, latent attention, recomputed in part",
         params={
             **_LATENT,
-            **_ONCE,
-            **_LONG,
+            **ONCE,
+            **LONG,
             TP: 4,
             RECOMPUTE: "selective",
             "bf16": False,
@@ -285,7 +285,7 @@ CHOSEN = (
     ),
     Case(
         name="experts of two ranks, recomputed in part, fused",
-        params={**_MIXED, **_LONG, "global_batch_size": 4, TP: 2, EP: 2, RECOMPUTE: "selective"},
+        params={**_MIXED, **LONG, "global_batch_size": 4, TP: 2, EP: 2, RECOMPUTE: "selective"},
         ranks=2,
         fused=True,
     ),
@@ -293,7 +293,7 @@ CHOSEN = (
         name="last of breadth first, latent attention, tensor parallel",
         params={
             **_LATENT,
-            **_LONG,
+            **LONG,
             PP: 2,
             TP: 2,
             SCHEDULE: "LoopedBFS",
@@ -310,7 +310,7 @@ CHOSEN = (
 )
 """With each option that is told apart, and without."""
 
-OPTIMIZERS = (Case(name="one tensor after the other", params={**_ONCE, "optimizer.implementation": "for-loop"}),)
+OPTIMIZERS = (Case(name="one tensor after the other", params={**ONCE, "optimizer.implementation": "for-loop"}),)
 """One in which the optimizer's step itself needs other memory than in those above."""
 
 SEED = 90227

@@ -119,18 +119,23 @@ def sends_apart(case: Case) -> bool:
 
 
 def _layer(case: Case, experts: bool, *, sends: bool = False) -> Block:
-    """A layer, in the order of TorchTitan's own modules: latent attention has the norms before what follows it."""
-    model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
-    norms = (norm_of("attention_norm", model, dtype), norm_of("ffn_norm", model, dtype))
-    inner = experts_of(case, model, dtype) if experts else _feed_forward(model, dtype)
-    rest = (*norms, *inner) if model["multi_latent_attention"] else (*inner, *norms)
-    parameters, operators = (*attention_of(model, dtype), *rest), layer_operators(case, experts, sends=sends)
+    """A layer, of which each may send its output to another stage."""
+    parameters, operators = weights_of_layer(case, experts), layer_operators(case, experts, sends=sends)
     return Block(
         parameters=whole_weights(Work.of(case), parameters, _late(case, sends)),
         buffers=_buffers(case, experts),
         operators=operators,
-        recomputed=recomputed_of(case, operators),
+        recomputed=recomputed_of(case, parameters, operators),
     )
+
+
+def weights_of_layer(case: Case, experts: bool) -> tuple[Parameter, ...]:
+    """In the order of TorchTitan's own modules: latent attention has the norms before what follows it."""
+    model, dtype = case.model, DTYPES[case.values["training.mixed_precision_param"]]
+    norms = (norm_of("attention_norm", model, dtype), norm_of("ffn_norm", model, dtype))
+    inner = experts_of(case, model, dtype) if experts else _feed_forward(model, dtype)
+    rest = (*norms, *inner) if model["multi_latent_attention"] else (*inner, *norms)
+    return *attention_of(model, dtype), *rest
 
 
 def _late(case: Case, sends: bool) -> Mapping[str, int]:

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from primus_backend_torchtitan.host.case import PIPELINE, Case
 from primus_backend_torchtitan.host.schedules import schedule_of
+from primus_backend_torchtitan.host.shape.recomputed import FORCED, forced_names
 
 _RECOMPUTED = "activation_checkpoint"
-_FORCED = f"{_RECOMPUTED}.force_recompute_mm_shapes_by_fqns"
-_ROUTER = ["moe.router.gate"]
-"""TorchTitan's default of what selective recomputation always runs again."""
 
 
 def notes_of(case: Case) -> tuple[str, ...]:
@@ -40,10 +38,9 @@ def _of_recomputation(case: Case) -> Iterator[str]:
     kind = case.values[f"{_RECOMPUTED}.kind"]
     if kind == "memory_budget":
         yield "What a memory budget lets the compiler compute again is counted as kept: too high."
-    if kind == "selective" and case.values[_FORCED] != _ROUTER:
+    if kind == "selective" and any("layers." in name for name in forced_names(case)):
         yield (
-            f"Which products run again is counted as with {_ROUTER[0]} alone in {_FORCED.partition('.')[2]}; whether "
-            "this needs more is not known."
+            f"What single layers' names in {FORCED.partition('.')[2]} force to run again is counted as kept: too high."
         )
     schedule = schedule_of(case.values["parallelism.pipeline_parallel_schedule"])
     if kind == "full" and case.size(PIPELINE) > 1 and schedule and schedule.splits:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from primus_backend_torchtitan.host.case import Case
 from primus_backend_torchtitan.host.shape.operators_experts import CHOICES
 from primus_backend_torchtitan.host.shape.operators_latent import PRODUCTS
-from primus_core.shape import Operator, Recomputed
+from primus_core.shape import Operator, Parameter, Recomputed
 
 _KIND = "activation_checkpoint.kind"
-_GATE = "moe.router.gate"
+FORCED = "activation_checkpoint.force_recompute_mm_shapes_by_fqns"
 _SAVED = ("attention.inner_attention",)
 _SUMS = ("attended.sum", "down.sum", "moe.sum", "moe.routed.sum", "moe.shared.sum")
 _SENT = ("moe.send", "moe.return")
 """Operators other than products whose results are kept: attention, where it is one kernel that torch knows by name,
 sums over ranks that each get a part of, and tokens that were sent to experts and back; choices of experts are, too."""
 
+_Shape = tuple[int, ...]
 
-def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
+
+def recomputed_of(case: Case, parameters: Sequence[Parameter], operators: Sequence[Operator]) -> tuple[Recomputed, ...]:
     """The whole layer, but for the results that TorchTitan's selective checkpointing keeps.
 
     PyTorch runs it again no sooner than an operator's backward asks for what was kept.
@@ -26,18 +28,21 @@ def recomputed_of(case: Case, operators: Sequence[Operator]) -> tuple[Recomputed
     kind = case.values[_KIND]
     if kind not in ("full", "selective"):
         return ()
-    saves = tuple(_saved(case, operators)) if kind == "selective" else ()
+    saves = tuple(_saved(case, _matrices(parameters), operators)) if kind == "selective" else ()
     asks = [op.name for op in operators if op.keeps][-1]
     return (Recomputed(first=operators[0].name, last=operators[-1].name, before=asks, saves=saves),)
 
 
-def _saved(case: Case, operators: Sequence[Operator]) -> Iterator[str]:
-    """Every second product from the first on, not counting those as wide as a router; what other ranks sent; attention;
-    and on a CPU the products that it may consist of."""
+def _saved(case: Case, matrices: Mapping[str, _Shape], operators: Sequence[Operator]) -> Iterator[str]:
+    """Every second product from the first on, not counting those that are forced to run again; all with a bias, which
+    are one operation with their sum; what other ranks sent; attention; and on a CPU the products that it may be."""
     kept = (*_SENT, *(_SAVED if case.accelerator != "cpu" else ()), *(_SUMS if _divides_tokens(case) else ()))
-    products = [op.name for op in operators if _is_product(op)]
+    forced = {shape for name, shape in matrices.items() if any(part in name for part in forced_names(case))}
+    products = [op for op in operators if op.flops and op.weights and op.weights[0] in matrices]
+    counted = [op.name for op in products if len(op.weights) == 1 and matrices[op.weights[0]] not in forced]
+    biased = [op.name for op in products if len(op.weights) == 2]
     for op in operators:
-        if op.name in (*kept, *products[::2]):
+        if op.name in (*kept, *biased, *counted[::2]):
             yield from (made.name for made in op.makes)
         yield from (made.name for made in op.makes if made.name in (*PRODUCTS, *CHOICES))
 
@@ -46,6 +51,12 @@ def _divides_tokens(case: Case) -> bool:
     return case.values["parallelism.enable_sequence_parallel"] is True
 
 
-def _is_product(op: Operator) -> bool:
-    """A product of two matrices as torch computes it; grouped ones and those with a bias are other operations."""
-    return op.flops > 0 and len(op.weights) == 1 and op.weights[0].endswith(".weight") and op.name != _GATE
+def _matrices(parameters: Sequence[Parameter]) -> dict[str, _Shape]:
+    """Those that torch multiplies by its usual product; grouped ones are another operation."""
+    return {each.name: each.shape for each in parameters if len(each.shape) == 2}
+
+
+def forced_names(case: Case) -> tuple[str, ...]:
+    """Parts of names of linear layers: every product with a matrix of the shape of one of these runs again."""
+    names = case.values[FORCED]
+    return tuple(map(str, names)) if isinstance(names, list) else ()
