@@ -146,7 +146,7 @@ class Block:
     """What ``fully_sharded`` gathers for it: others' parameters too, or none where others' gather its own; None: its
     own."""
     gathers_again: tuple[Parameter, ...] = ()
-    """What blocks after it free of that, and what arrives again for its backward pass."""
+    """What arrives again for its backward pass: what was freed after its forward pass, or during it."""
     reduces: tuple[Parameter, ...] | None = None
     """Whose gradients ``fully_sharded`` reduces when it has run backward. None: its own."""
     operators: tuple[Operator, ...] = ()

@@ -35,6 +35,11 @@ class Gathered:
     stays: bool = False
     """The weights are not freed between forward and backward."""
 
+    @property
+    def returns(self) -> bool:
+        """It reads what a block before it had gathered, which is freed after its forward pass, and gathered again."""
+        return bool(self.again) and not self.weights and not self.stays
+
 
 def gathered_of(shape: ModelShape, block: Block) -> Gathered:
     """Of the parameters that are gathered for a block."""
@@ -70,8 +75,8 @@ class Arrivals:
         self.gathered, self.ahead = gathered, ahead
 
     def stay(self, position: int) -> int:
-        """Of the blocks before, what is not freed after their forward pass."""
-        return sum(one.weights for one in self.gathered[:position] if one.stays)
+        """Of the blocks before, what is not freed after their forward pass, nor after that of this one."""
+        return 0 if self.gathered[position].returns else self._lasting(position)
 
     def constant(self, position: int) -> int:
         """What is there all the while that a block runs."""
@@ -90,25 +95,31 @@ class Arrivals:
 
     def beside_forward(self, position: int) -> int:
         """What is there beside until the loss, which no weights are needed for: buffers, and its own weights."""
-        one = self.gathered[position]
-        return one.lasting + self._next(position).flat + (0 if one.stays else one.weights)
+        return self.gathered[position].lasting + self._next(position).flat + self._own(position)
 
     def beside_backward(self, position: int) -> int:
         """The same from after the loss."""
-        one = self.gathered[position]
-        return self.before(position).flat + (0 if one.stays else one.weights)
+        return self.before(position).flat + self._own(position)
 
     def backward(self, position: int) -> int:
         """While its weights arrive for its backward pass; 0: they are there."""
         one = self.gathered[position]
         if one.again:
-            return self.constant(position) + one.again
+            return self.constant(position) + self._own(position) + one.again
         return 0 if one.stays or not one.weights else self.stay(position) + one.flat + one.copied
 
     def before(self, position: int) -> Gathered:
         """What arrives while it runs backward: the weights of the block before."""
         one = self.gathered[position - 1] if position else Gathered()
         return Gathered() if one.stays else one
+
+    def _lasting(self, position: int) -> int:
+        return sum(one.weights for one in self.gathered[:position] if one.stays)
+
+    def _own(self, position: int) -> int:
+        """What it computes with and does not stay."""
+        one = self.gathered[position]
+        return self._lasting(position) if one.returns else 0 if one.stays else one.weights
 
     def _next(self, position: int) -> Gathered:
         last = position == len(self.gathered) - 1

@@ -57,6 +57,7 @@ def blocks_of(case: Case) -> Mapping[str, Block]:
             parameters=last,
             operators=tuple(head(work)),
             gathers=() if tied else None,
+            gathers_again=(*embedded, *last) if tied and forced else (),
             reduces=() if tied else None,
             resharded=forced,
             leaves=work.logits() if piped else 0,
