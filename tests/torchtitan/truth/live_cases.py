@@ -86,7 +86,7 @@ class Case:
         return steps.optimizing(shape, stage_of(shape, self.rank), place_of(shape, self.rank))
 
 
-_MIXED: Params = {**MIXTURE, "moe_ffn_hidden_size": 256, "moe_aux_loss_coeff": 0.0, "num_experts": 8}
+MIXED: Params = {**MIXTURE, "moe_ffn_hidden_size": 256, "moe_aux_loss_coeff": 0.0, "num_experts": 8}
 _LATENT: Params = {
     **DEEPSEEK,
     "q_lora_rank": 96,
@@ -100,18 +100,18 @@ _LATENT: Params = {
     "yarn_original_max_position_embeddings": 128,
 }
 ONCE: Params = {"global_batch_size": 2}
-_WHOLE: Params = {LOSS: "cross_entropy"}
+WHOLE: Params = {LOSS: "cross_entropy"}
 LONG: Params = {"seq_length": 512, "max_position_embeddings": 512, "vocab_size": 512, "num_layers": 4}
 _PIPED: Params = {**LONG, PP: 2, "num_layers": 8, "global_batch_size": 16}
 """Eight micro batches."""
-_LARGE: Params = {**ONCE, "seq_length": 128, "max_position_embeddings": 128, "vocab_size": 8192, "num_layers": 3}
+LARGE: Params = {**ONCE, "seq_length": 128, "max_position_embeddings": 128, "vocab_size": 8192, "num_layers": 3}
 """More weights than tokens."""
-_TIED: Params = {**_LARGE, "untie_embeddings_and_output_weights": False}
-_STAGED: Params = {**_PIPED, "seq_length": 128, "max_position_embeddings": 128}
-_NARROW: Params = {**_STAGED, SEQUENCE_PARALLEL: False, "global_batch_size": 8}
+TIED: Params = {**LARGE, "untie_embeddings_and_output_weights": False}
+STAGED: Params = {**_PIPED, "seq_length": 128, "max_position_embeddings": 128}
+_NARROW: Params = {**STAGED, SEQUENCE_PARALLEL: False, "global_batch_size": 8}
 _SHARED: Params = {
     **_LATENT,
-    **_LARGE,
+    **LARGE,
     "num_layers": 4,
     "moe_layer_freq": "([0]*1+[1]*3)",
     "moe_shared_expert_intermediate_size": 512,
@@ -119,20 +119,20 @@ _SHARED: Params = {
 
 CHOSEN = (
     Case(name="dense", params=ONCE),
-    Case(name="loss at once", params={**ONCE, **_WHOLE}),
+    Case(name="loss at once", params={**ONCE, **WHOLE}),
     Case(name="fp32", params={**ONCE, "bf16": False}),
-    Case(name="fp32, loss at once", params={**ONCE, **_WHOLE, "bf16": False}),
+    Case(name="fp32, loss at once", params={**ONCE, **WHOLE, "bf16": False}),
     Case(name="four passes", params={}),
     Case(name="biases", params={**BIASED, **ONCE}),
     Case(name="queries, keys and values apart", params={**ONCE, **LONG, "model.fuse_qkv": False}),
     Case(name="norms of queries and keys", params={**NORMALIZED, **ONCE, **LONG}),
     Case(name="four shards", params={"global_batch_size": 8}, ranks=4),
     Case(name="four shards, two passes", params={"global_batch_size": 16}, ranks=4, rank=2),
-    Case(name="four shards, loss at once", params={"global_batch_size": 8, **_WHOLE}, ranks=4),
+    Case(name="four shards, loss at once", params={"global_batch_size": 8, **WHOLE}, ranks=4),
     Case(name="two shards, two copies", params={"global_batch_size": 8, COPIES: 2}, ranks=4),
-    Case(name="never resharded", params={"global_batch_size": 4, **_WHOLE, RESHARD: "never"}, ranks=2),
+    Case(name="never resharded", params={"global_batch_size": 4, **WHOLE, RESHARD: "never"}, ranks=2),
     Case(name="tensor and sequence parallel", params={**ONCE, TP: 2}, ranks=2),
-    Case(name="tensor and sequence parallel, loss at once", params={**ONCE, **_WHOLE, TP: 2}, ranks=2),
+    Case(name="tensor and sequence parallel, loss at once", params={**ONCE, **WHOLE, TP: 2}, ranks=2),
     Case(name="tensor parallel", params={**ONCE, TP: 2, SEQUENCE_PARALLEL: False}, ranks=2),
     Case(name="tensor parallel, two shards", params={"global_batch_size": 4, **LONG, TP: 2}, ranks=4),
     Case(
@@ -149,23 +149,23 @@ CHOSEN = (
     Case(name="context parallel, long", params={**ONCE, **LONG, CP: 2}, ranks=2),
     Case(name="recomputed", params={**ONCE, **LONG, RECOMPUTE: "full"}),
     Case(name="recomputed in part", params={**ONCE, **LONG, RECOMPUTE: "selective"}),
-    Case(name="experts", params={**_MIXED, **ONCE}),
-    Case(name="experts, recomputed", params={**_MIXED, **ONCE, **LONG, RECOMPUTE: "full"}),
-    Case(name="experts, recomputed in part", params={**_MIXED, **ONCE, **LONG, RECOMPUTE: "selective"}),
-    Case(name="experts on two shards", params={**_MIXED, "global_batch_size": 4}, ranks=2),
+    Case(name="experts", params={**MIXED, **ONCE}),
+    Case(name="experts, recomputed", params={**MIXED, **ONCE, **LONG, RECOMPUTE: "full"}),
+    Case(name="experts, recomputed in part", params={**MIXED, **ONCE, **LONG, RECOMPUTE: "selective"}),
+    Case(name="experts on two shards", params={**MIXED, "global_batch_size": 4}, ranks=2),
     Case(name="latent attention", params={**_LATENT, **ONCE, "moe_layer_freq": "([0]*2)"}),
     Case(name="latent attention with experts", params={**_LATENT, **ONCE, "moe_layer_freq": "([0]*1+[1]*1)"}),
     Case(name="fused", params={**ONCE, **LONG}, fused=True),
-    Case(name="fused, loss at once", params={**ONCE, **LONG, **_WHOLE}, fused=True),
+    Case(name="fused, loss at once", params={**ONCE, **LONG, **WHOLE}, fused=True),
     Case(name="fused, recomputed in part", params={**ONCE, **LONG, RECOMPUTE: "selective"}, fused=True),
     Case(name="fused, tensor and sequence parallel", params={**ONCE, **LONG, TP: 2}, ranks=2, fused=True),
     Case(name="fused, context parallel", params={**ONCE, **LONG, CP: 2}, ranks=2, fused=True),
     Case(name="fused, latent attention", params={**_LATENT, **ONCE, **LONG, "moe_layer_freq": "([0]*4)"}, fused=True),
-    Case(name="fused, experts", params={**_MIXED, **ONCE, **LONG}, fused=True),
+    Case(name="fused, experts", params={**MIXED, **ONCE, **LONG}, fused=True),
     Case(name="sequence parallel, recomputed", params={**ONCE, **LONG, TP: 2, RECOMPUTE: "full"}, ranks=2),
-    Case(name="experts, sequence parallel", params={**_MIXED, **ONCE, **LONG, TP: 2}, ranks=2),
-    Case(name="experts of two ranks", params={**_MIXED, **LONG, "global_batch_size": 4, EP: 2}, ranks=2),
-    Case(name="experts of two ranks, sequence parallel", params={**_MIXED, **ONCE, **LONG, TP: 2, EP: 2}, ranks=2),
+    Case(name="experts, sequence parallel", params={**MIXED, **ONCE, **LONG, TP: 2}, ranks=2),
+    Case(name="experts of two ranks", params={**MIXED, **LONG, "global_batch_size": 4, EP: 2}, ranks=2),
+    Case(name="experts of two ranks, sequence parallel", params={**MIXED, **ONCE, **LONG, TP: 2, EP: 2}, ranks=2),
     Case(name="first of two stages", params={**_PIPED, SCHEDULE: "1F1B"}, ranks=2),
     Case(name="last of two stages, fused", params={**_PIPED, SCHEDULE: "1F1B"}, ranks=2, rank=1, fused=True),
     Case(
@@ -174,11 +174,11 @@ CHOSEN = (
         ranks=8,
         rank=5,
     ),
-    Case(name="last of two stages, loss at once", params={**_PIPED, **_WHOLE, SCHEDULE: "1F1B"}, ranks=2, rank=1),
+    Case(name="last of two stages, loss at once", params={**_PIPED, **WHOLE, SCHEDULE: "1F1B"}, ranks=2, rank=1),
     Case(name="two stages, GPipe, fused", params={**_PIPED, SCHEDULE: "GPipe"}, ranks=2, fused=True),
     Case(name="interleaved, fused", params={**_PIPED, SCHEDULE: "Interleaved1F1B"}, ranks=2, fused=True),
     Case(name="zero bubble, fused", params={**_PIPED, SCHEDULE: "InterleavedZeroBubble"}, ranks=2, fused=True),
-    Case(name="last of zero bubble", params={**_PIPED, **_WHOLE, SCHEDULE: "InterleavedZeroBubble"}, ranks=2, rank=1),
+    Case(name="last of zero bubble", params={**_PIPED, **WHOLE, SCHEDULE: "InterleavedZeroBubble"}, ranks=2, rank=1),
     Case(
         name="zero bubble, recomputed",
         params={**_PIPED, SCHEDULE: "InterleavedZeroBubble", RECOMPUTE: "full"},
@@ -186,9 +186,9 @@ CHOSEN = (
         rank=1,
         fused=True,
     ),
-    Case(name="zero bubble there and back", params={**_PIPED, **_WHOLE, SCHEDULE: "ZBVZeroBubble"}, ranks=2),
+    Case(name="zero bubble there and back", params={**_PIPED, **WHOLE, SCHEDULE: "ZBVZeroBubble"}, ranks=2),
     Case(name="turn of zero bubble", params={**_PIPED, SCHEDULE: "ZBVZeroBubble"}, ranks=2, rank=1, fused=True),
-    Case(name="DualPipeV", params={**_PIPED, **_WHOLE, SCHEDULE: "DualPipeV"}, ranks=2),
+    Case(name="DualPipeV", params={**_PIPED, **WHOLE, SCHEDULE: "DualPipeV"}, ranks=2),
     Case(name="turn of DualPipeV", params={**_PIPED, SCHEDULE: "DualPipeV"}, ranks=2, rank=1, fused=True),
     Case(name="last of breadth first", params={**_PIPED, SCHEDULE: "LoopedBFS"}, ranks=2, rank=1, fused=True),
     Case(
@@ -200,34 +200,34 @@ CHOSEN = (
     ),
     Case(
         name="never resharded, recomputed in part, fused",
-        params={**ONCE, **_WHOLE, "global_batch_size": 1, "num_layers": 4, RESHARD: "never", RECOMPUTE: "selective"},
+        params={**ONCE, **WHOLE, "global_batch_size": 1, "num_layers": 4, RESHARD: "never", RECOMPUTE: "selective"},
         fused=True,
     ),
-    Case(name="never resharded, large", params={**_LARGE, "global_batch_size": 4, RESHARD: "never"}, ranks=2),
-    Case(name="resharded at once", params={**_LARGE, **_WHOLE, RESHARD: "always"}, ranks=2),
-    Case(name="tied", params=_TIED),
-    Case(name="tied, tensor parallel", params={**_TIED, TP: 2}, ranks=4),
-    Case(name="tied, tensor parallel, loss at once", params={**_TIED, **_WHOLE, TP: 2}, ranks=4),
-    Case(name="tied, never resharded, fused", params={**_TIED, **_WHOLE, RESHARD: "never"}, ranks=2, fused=True),
-    Case(name="experts cut by features", params={**_MIXED, **_LARGE, "num_experts": 4, EP: 2}, ranks=8, fused=True),
+    Case(name="never resharded, large", params={**LARGE, "global_batch_size": 4, RESHARD: "never"}, ranks=2),
+    Case(name="resharded at once", params={**LARGE, **WHOLE, RESHARD: "always"}, ranks=2),
+    Case(name="tied", params=TIED),
+    Case(name="tied, tensor parallel", params={**TIED, TP: 2}, ranks=4),
+    Case(name="tied, tensor parallel, loss at once", params={**TIED, **WHOLE, TP: 2}, ranks=4),
+    Case(name="tied, never resharded, fused", params={**TIED, **WHOLE, RESHARD: "never"}, ranks=2, fused=True),
+    Case(name="experts cut by features", params={**MIXED, **LARGE, "num_experts": 4, EP: 2}, ranks=8, fused=True),
     Case(name="shared experts", params={**_SHARED, "global_batch_size": 4, EP: 2, TP: 2}, ranks=4, fused=True),
     Case(
         name="experts of two ranks that get more tokens, fused",
-        params={**_MIXED, **LONG, "global_batch_size": 4, EP: 2},
+        params={**MIXED, **LONG, "global_batch_size": 4, EP: 2},
         ranks=2,
         fused=True,
         load=1.5,
     ),
     Case(
         name="experts of four ranks that get twice as many tokens, tensor parallel",
-        params={**_MIXED, **LONG, "global_batch_size": 4, EP: 4, TP: 2},
+        params={**MIXED, **LONG, "global_batch_size": 4, EP: 4, TP: 2},
         ranks=4,
         rank=1,
         load=2,
     ),
     Case(
         name="sums of two stages, two copies",
-        params={**_STAGED, **_WHOLE, TP: 4, COPIES: 2, RECOMPUTE: "full", SCHEDULE: "GPipe", "vocab_size": 8192},
+        params={**STAGED, **WHOLE, TP: 4, COPIES: 2, RECOMPUTE: "full", SCHEDULE: "GPipe", "vocab_size": 8192},
         ranks=16,
         rank=4,
         fused=True,
@@ -239,17 +239,17 @@ CHOSEN = (
         rank=3,
         fused=True,
     ),
-    Case(name="stage in fp32", params={**_STAGED, "bf16": False, "vocab_size": 8192, SCHEDULE: "1F1B"}, ranks=2),
-    Case(name="resharded stage", params={**_STAGED, RESHARD: "always", SCHEDULE: "1F1B"}, ranks=2, fused=True),
+    Case(name="stage in fp32", params={**STAGED, "bf16": False, "vocab_size": 8192, SCHEDULE: "1F1B"}, ranks=2),
+    Case(name="resharded stage", params={**STAGED, RESHARD: "always", SCHEDULE: "1F1B"}, ranks=2, fused=True),
     Case(
         name="resharded stage, interleaved",
-        params={**_STAGED, RESHARD: "always", SCHEDULE: "Interleaved1F1B"},
+        params={**STAGED, RESHARD: "always", SCHEDULE: "Interleaved1F1B"},
         ranks=2,
         fused=True,
     ),
     Case(
         name="experts of four stages, interleaved",
-        params={**_MIXED, **_STAGED, PP: 4, "global_batch_size": 16, RESHARD: "never", SCHEDULE: "Interleaved1F1B"},
+        params={**MIXED, **STAGED, PP: 4, "global_batch_size": 16, RESHARD: "never", SCHEDULE: "Interleaved1F1B"},
         ranks=8,
         rank=2,
         fused=True,
@@ -285,7 +285,7 @@ CHOSEN = (
     ),
     Case(
         name="experts of two ranks, recomputed in part, fused",
-        params={**_MIXED, **LONG, "global_batch_size": 4, TP: 2, EP: 2, RECOMPUTE: "selective"},
+        params={**MIXED, **LONG, "global_batch_size": 4, TP: 2, EP: 2, RECOMPUTE: "selective"},
         ranks=2,
         fused=True,
     ),
@@ -316,7 +316,7 @@ OPTIMIZERS = (Case(name="one tensor after the other", params={**ONCE, "optimizer
 SEED = 90227
 """Of a third draw, fixed before any of its cases was run: those of the first two (90210, 90217) had shown what was
 missing."""
-_MODELS: tuple[Params, ...] = ({}, {}, BIASED, NORMALIZED, _MIXED, _MIXED, _LATENT, _LATENT)
+_MODELS: tuple[Params, ...] = ({}, {}, BIASED, NORMALIZED, MIXED, MIXED, _LATENT, _LATENT)
 _SCHEDULES = (
     "1F1B",
     "1F1B",

@@ -150,6 +150,7 @@ class _Back:
                 if told:
                     self.peak.see(moment, beside, around, left, gradients, parts, self._fresh())
             self.shards += one.shard
+            self.reducing.keep(one, trained=self.trained, passing=not told)
 
     def _add(self, unit: Unit, beside: tuple[Parts, ...]) -> None:
         """Gradients are converted the first time, where they are added in another format than they are made in."""
@@ -166,7 +167,9 @@ class _Back:
 
     def _constant(self) -> Parts:
         """What lives whatever block runs."""
-        return plus(self._fresh(), {REDUCING: self.reducing.buffers, WEIGHT_GRADIENTS: self.pending})
+        return plus(
+            self._fresh(), {REDUCING: self.reducing.buffers + self.reducing.parts, WEIGHT_GRADIENTS: self.pending}
+        )
 
     def _fresh(self) -> Parts:
         """Gradients of weights that were not there before."""

@@ -36,6 +36,8 @@ class Reduced:
     """All of them with padding, in that format: they are sent from it."""
     part: int
     """What a rank gets."""
+    replicated: bool
+    """Parts are summed over copies of the model: torch refers to each until the backward pass is over."""
     divided: int
     """A copy of the buffer: where a rank is alone torch divides the gradients, by one."""
     shard: int
@@ -72,21 +74,39 @@ class Reducing:
     def __init__(self) -> None:
         self.buffers = 0
         """They were sent from, and stay."""
+        self.parts = 0
+        """They were summed over copies of the model, and stay beside the shards."""
+        self._passing = 0
+        """Of these, what the next parts take the place of."""
 
     def run(self, one: Reduced, *, frees: bool, accumulated: bool = False) -> Iterator[Parts]:
-        """While gradients are copied, all of which live beside, and while they are reduced, when those do not.
+        """While gradients are copied, all of which live beside, and while they are reduced, when those do not. The copy
+        that is divided is gone when its sum is converted.
 
         Args:
             frees: buffers of blocks before are let go of first.
         """
         sizes = one.shares(accumulated)
         self.buffers = one.buffer + (0 if frees else self.buffers)
-        yield {REDUCING: self.buffers, WEIGHT_GRADIENTS: 0 if one.recut is None else sizes[one.recut]}
+        buffers = self.buffers + self.parts
+        yield {REDUCING: buffers, WEIGHT_GRADIENTS: 0 if one.recut is None else sizes[one.recut]}
+        converted = one.shard if one.converts else 0
         yield {
-            REDUCING: self.buffers + one.part + one.divided,
+            REDUCING: buffers + one.part + max(0, one.divided - converted),
             WEIGHT_GRADIENTS: sum(sizes[position] for position in one.named),
-            SHARDS: one.shard if one.converts else 0,
+            SHARDS: converted,
         }
+
+    def keep(self, one: Reduced, *, trained: bool = False, passing: bool = False) -> None:
+        """A part is a shard that stays, unless it is converted, or added to that of another micro batch.
+
+        Args:
+            trained: there was such a micro batch.
+            passing: torch reduces the next block's gradients in the name of this one.
+        """
+        part = one.part if one.replicated and (one.converts or trained) else 0
+        self.parts += part - self._passing
+        self._passing = part if passing else 0
 
 
 def reduced_of(shape: ModelShape, block: Block) -> tuple[Reduced, ...]:
@@ -123,7 +143,7 @@ def all_reduced(blocks: Sequence[Sequence[Reduced]]) -> Iterator[Parts]:
     gathered, shards, reducing = sum(one.weights for one, _ in groups), 0, Reducing()
     for one, last in groups:
         for more in one.summing(True):
-            living = {WEIGHT_GRADIENTS: gradients + more, REDUCING: reducing.buffers}
+            living = {WEIGHT_GRADIENTS: gradients + more, REDUCING: reducing.buffers + reducing.parts}
             yield plus(living, {GATHERED: gathered, SHARDS: shards})
         gradients -= sum(one.accumulated)
         gathered -= one.weights
@@ -132,6 +152,7 @@ def all_reduced(blocks: Sequence[Sequence[Reduced]]) -> Iterator[Parts]:
             left = gradients + (0 if copied else sum(one.shares(True)))
             yield plus(moment, {WEIGHT_GRADIENTS: left, GATHERED: gathered, SHARDS: shards})
         shards += one.shard
+        reducing.keep(one)
 
 
 def _reduced(shape: ModelShape, together: tuple[Parameter, ...]) -> Reduced:
@@ -146,6 +167,7 @@ def _reduced(shape: ModelShape, together: tuple[Parameter, ...]) -> Reduced:
         sums=tuple(prod(computed(each, shape)) // prod(local(each, shape)) for each in together),
         buffer=gathering.gradients,
         part=gathering.reduced,
+        replicated=shape.group("replicate") > 1,
         divided=gathering.gradients if alone else 0,
         shard=sum(size_of(shard_of(each, shape).stored, sharding.main or each.dtype) for each in together),
         converts=(sharding.main or sharding.gradient) != sharding.gradient,

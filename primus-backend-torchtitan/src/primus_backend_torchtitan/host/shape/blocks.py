@@ -103,7 +103,7 @@ def _reduced_in_pieces(case: Case) -> int:
     """Bytes of a shard of the output's gradient: with a pipeline the loss in pieces reduces it after each micro batch,
     and adds it to that of the first."""
     weight = -(-size(case.model, "padded_vocab_size") // case.size(TENSOR))
-    element = DTYPE_BYTES[DTYPES[case.values["training.mixed_precision_reduce"]]]
+    element = DTYPE_BYTES[DTYPES[case.values["training.dtype"]]]
     return weight * case.shape.hidden * element // case.shards
 
 

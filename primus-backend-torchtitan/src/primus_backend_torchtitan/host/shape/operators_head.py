@@ -10,8 +10,9 @@ from primus_backend_torchtitan.host.shape.dense import shares_embedding
 from primus_backend_torchtitan.host.shape.operators_linear import gathered, product, summed
 from primus_backend_torchtitan.host.shape.operators_norm import norm
 from primus_backend_torchtitan.host.shape.operators_work import Work
+from primus_backend_torchtitan.host.shape.tensors import DTYPES
 from primus_core.operators import FP32, INT64
-from primus_core.shape import Activation, Operator
+from primus_core.shape import DTYPE_BYTES, Activation, Operator
 
 
 def embedding(work: Work) -> list[Operator]:
@@ -99,7 +100,7 @@ def pieces(work: Work, number: int) -> list[Operator]:
     stay until the next ones are there. After the last piece the weight's gradient is reduced, and then that of the
     stream is made. With a pipeline all this happens once a micro batch has run forward, and the stream's gradient stays
     until it runs backward; a buffer that the weight's gradient is sent from is there already, of the micro batch
-    before.
+    before. Where weights are kept in another format than fp32, a shard of the reduced gradient is converted.
     """
     exact = work.logits(FP32) // number
     logits_ = work.logits() // number
@@ -108,7 +109,9 @@ def pieces(work: Work, number: int) -> list[Operator]:
     loss = logits_ + (4 if work.tensor > 1 else 3) * exact
     piece = work.whole // number
     weight = 2 * logits_ + numbers * work.element + piece
-    reduced = logits_ + piece + summed_ + (summed_ if work.case.shards == 1 else summed_ // work.case.shards)
+    kept = DTYPE_BYTES[DTYPES[work.case.values["training.dtype"]]]
+    converted = kept if kept != FP32 and work.case.shards > 1 else 0
+    reduced = logits_ + piece + summed_ + numbers // work.case.shards * (FP32 + converted)
     needed, run = _flops(work)
     piped = work.case.size(PIPELINE) > 1
     stream_sum = work.whole // work.element * FP32
