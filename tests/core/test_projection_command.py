@@ -71,6 +71,7 @@ def test_modes_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
         (["memory", "--gpus", "0"], "--gpus 0"),
         (["memory", "--gpus", "12", "--nproc", "8"], "no whole number of nodes"),
         (["memory", "--calibrate", "nowhere"], "no such run"),
+        (["memory", "--gpuz", "8"], "did you mean --gpu?"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(
@@ -80,6 +81,12 @@ def test_what_cannot_be_answered_is_refused(
     monkeypatch.chdir(tmp_path)
     assert main(["projection", *words, "--config", str(EXAMPLES / "llama-tiny.yaml")]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_the_layout_is_told_without_groups_that_mean_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Context parallel ranks read no samples of their own; a dense model has no groups of experts."""
+    file = EXAMPLES / "megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml"
+    assert project(capsys, file, "--gpus", "16", "context_parallel_size=2")["groups"] == {"context": 2, "data": 8}
 
 
 def test_an_illegal_layout_is_refused_as_by_a_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,16 @@ def test_a_margin_is_learned_from_a_run(plan: RunPlan, capsys: pytest.CaptureFix
     assert not margin["context"]["verified"]
 
 
+def test_a_run_that_never_trained_is_told_as_that(plan: RunPlan, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not taken for one on CPUs."""
+    never = evolve(plan, target=evolve(plan.target, accelerator="cpu"))
+    RunDir(Path(plan.run_dir)).plan.write_text(to_json(never), encoding="utf-8")
+    assert main(["projection", "memory", "--config", str(EXAMPLE), "--calibrate", plan.run_dir]) == 2
+    told = capsys.readouterr().err
+    assert "none of its ranks has reported anything" in told
+    assert "CPU" not in told
+
+
 def test_a_run_that_measured_nothing_teaches_nothing(plan: RunPlan, capsys: pytest.CaptureFixture[str]) -> None:
     """A run without figures of devices is refused, with what to name instead."""
     left(plan, None)

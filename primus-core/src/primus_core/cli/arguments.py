@@ -97,20 +97,24 @@ def key_of(option: str) -> str:
     return key if key.startswith("modules.") else key.replace("-", "_")
 
 
-def name_options(error: Exception, arguments: Sequence[str]) -> Exception:
-    """The error, with the options that were meant where unknown parameters were written like ones: ``--nprocs 2``."""
+def name_options(error: Exception, arguments: Sequence[str], options: Sequence[str] = ()) -> Exception:
+    """The error, with the options that were meant where unknown parameters were written like ones: ``--nprocs 2``.
+
+    Args:
+        options: that the command has; those of a run unless told.
+    """
     if isinstance(error, ErrorGroup):
-        return ErrorGroup([name_option(one, arguments) for one in error.errors])
-    return name_option(error, arguments) if isinstance(error, PrimusError) else error
+        return ErrorGroup([name_option(one, arguments, options) for one in error.errors])
+    return name_option(error, arguments, options) if isinstance(error, PrimusError) else error
 
 
-def name_option(error: PrimusError, arguments: Sequence[str]) -> PrimusError:
+def name_option(error: PrimusError, arguments: Sequence[str], options: Sequence[str] = ()) -> PrimusError:
     """As `name_options`, for one error."""
     written = {key_of(word.partition("=")[0]): word.partition("=")[0] for word in arguments if word.startswith("--")}
     name = error.what.partition("`")[2].partition("`")[0]
     if not (isinstance(error, ConfigError) and error.what.startswith("unknown ") and name in written):
         return error
-    meant = nearest(written[name], run_parser("primus", "").option_names)
+    meant = nearest(written[name], options or run_parser("primus", "").option_names)
     if meant is None:
         return error
     other = f" As a parameter, {error.remedy}" if error.remedy.startswith("did you mean") else ""

@@ -58,7 +58,8 @@ class Answer:
     ranks: int
     nodes: int
     groups: Mapping[str, int]
-    """Sizes of the process groups that have more than one rank."""
+    """Sizes of the process groups that have more than one rank. ``data``: those that read samples of their own;
+    ``shard`` and ``expert_data`` have context parallel ranks among them."""
     micro_batch_tokens: int
     micro_batches: int
     """Of an optimizer step, on each replica."""
@@ -153,7 +154,7 @@ def _answer(plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit
         library_version=plan.target.library_version,
         ranks=plan.target.world_size,
         nodes=plan.target.nodes,
-        groups={name: size for name, size in shape.groups.items() if size > 1},
+        groups=_groups(shape),
         micro_batch_tokens=shape.tokens,
         micro_batches=shape.schedule.micro_batches,
         schedule=shape.schedule.name,
@@ -177,6 +178,17 @@ def _answer(plan: RunPlan, shape: ModelShape, projection: Projection, found: Fit
         sought=sought(advice, plan.target.world_size) if advice else "",
         assumptions=_assumptions(projection, advice),
     )
+
+
+def _groups(shape: ModelShape) -> dict[str, int]:
+    """Those of experts are left out where the model has none, and the one that shards weights where none are."""
+    parameters = [each for block in shape.blocks.values() for each in block.parameters]
+    mixed = any(each.expert or each.spread for each in parameters)
+    sharded = shape.sharding.scheme == "fully_sharded"
+    sizes = {str(name): size for name, size in shape.groups.items()}
+    sizes["data"] = shape.group("data") // shape.group("context")
+    hidden = {name for name in sizes if name.startswith("expert") and not mixed} | (set() if sharded else {"shard"})
+    return {name: size for name, size in sizes.items() if size > 1 and name not in hidden}
 
 
 def _figures(stage: Stage, weight_parts: Mapping[str, int]) -> StageFigures:

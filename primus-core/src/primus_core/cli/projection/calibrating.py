@@ -36,7 +36,10 @@ def _measured(plan: RunPlan) -> int:
     found = report.read(RunDir(Path(plan.run_dir)))
     measured = measured_memory(found) if found else None
     if measured is None:
-        why = "a run on CPUs measures whole processes" if plan.target.accelerator == "cpu" else "no rank reported any"
+        on_cpu = (
+            "a run on CPUs measures whole processes" if plan.target.accelerator == "cpu" else "no rank reported any"
+        )
+        why = on_cpu if found and found.ranks else "none of its ranks has reported anything: it did not get that far"
         raise ConfigError("the run has no memory of devices", where=plan.run_dir, why=why, remedy=_REMEDY)
     return measured
 

@@ -8,14 +8,14 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from primus_core.cli.arguments import Parser, add_run_options
+from primus_core.cli.arguments import Parser, add_run_options, name_options
 from primus_core.cli.launching import in_mode, with_launcher_file
 from primus_core.cli.modes import Mode
 from primus_core.cli.output import complain, say
 from primus_core.cli.projection.answer import Answer, answer
 from primus_core.cli.projection.judging import Asked
 from primus_core.cli.projection.page import projection_page
-from primus_core.errors import ConfigError, ExitCode, RunError
+from primus_core.errors import ConfigError, ErrorGroup, ExitCode, PrimusError, RunError
 from primus_core.files import write_atomic
 from primus_core.hardware import accelerator_models
 from primus_core.render.pages import as_html, as_text
@@ -26,9 +26,13 @@ _LATER = ("performance", "both")
 
 def project(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
     """Print the projection of one experiment; returns the exit code."""
-    args = with_launcher_file(in_mode(_parser().parse_intermixed_args(argv), mode), env)
+    parser = _parser()
+    args = with_launcher_file(in_mode(parser.parse_intermixed_args(argv), mode), env)
     _check(args)
-    found = answer(Asked.of(args, env))
+    try:
+        found = answer(Asked.of(args, env))
+    except (PrimusError, ErrorGroup) as error:
+        raise name_options(error, argv, parser.option_names) from None
     page = projection_page(found)
     if args.html is not None:
         _write(args.html, as_html(page, _no_chart))
