@@ -53,9 +53,26 @@ def test_every_device_of_the_list_has_a_data_sheet() -> None:
 
 @pytest.mark.parametrize("name", SHEETS)
 def test_figures_are_those_of_the_data_sheet(name: str) -> None:
-    """Memory, its bandwidth and dense peaks of one device, to the digits that are printed."""
+    """Bandwidth of memory and dense peaks of one device, to the digits that are printed."""
     sheet, model = SHEETS[name], next(model for model in accelerator_models() if model.model == name)
-    told = (model.memory_gib, model.memory_gbs / 1e3, model.bf16_tflops, model.fp8_tflops, model.fp4_tflops)
-    printed = (sheet.memory_gb, sheet.memory_tbs, sheet.bf16, sheet.fp8, sheet.fp4)
+    told = (model.memory_gbs / 1e3, model.bf16_tflops, model.fp8_tflops, model.fp4_tflops)
+    printed = (sheet.memory_tbs, sheet.bf16, sheet.fp8, sheet.fp4)
     for figure, of_all in zip(told, printed, strict=True):
         assert figure == (None if of_all is None else pytest.approx(of_all / sheet.devices, rel=1e-3))
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_memory_is_what_a_driver_leaves_of_the_data_sheets(name: str) -> None:
+    """Less than the printed gigabytes, read as GiB, by what AMD's driver or NVIDIA's and error correction keep."""
+    sheet, model = SHEETS[name], next(model for model in accelerator_models() if model.model == name)
+    kept = sheet.memory_gb / sheet.devices - model.memory_gib
+    assert kept == pytest.approx(0.02) if sheet.source.startswith("AMD") else 0.8 < kept < 2
+
+
+def test_memory_is_what_pytorch_has_told_of_devices() -> None:
+    """Capacities in public messages of its allocator: no more than any of them."""
+    told = {"A100": (79.14, 79.15, 79.25), "H100": (79.11, 79.19, 79.65), "H200": (139.72, 139.80, 139.81)}
+    told |= {"B200": (178.35, 178.36), "GB200": (184.31,), "MI300X": (191.98,), "MI355X": (287.98,)}
+    assert {model.model: model.memory_gib for model in accelerator_models() if model.model in told} == {
+        name: min(sizes) for name, sizes in told.items()
+    }

@@ -42,7 +42,7 @@ def test_a_rank_that_does_not_fit_on_its_device(size: int, device: str, told: bo
     """With the margin for what only a device has; an unknown one is not judged."""
     findings = list(beyond_device(projected(size), find_model(device)))
     assert [finding.check for finding in findings] == (["memory.fit"] if told else [])
-    assert all("H100 has 80 GiB" in finding.summary for finding in findings)
+    assert all("H100 has 79.11 GiB" in finding.summary for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_job_is_judged_by_what_it_is_to_run_on(tmp_path: Path) -> None:
     done = primus(tmp_path, *SUBMITTED, "--gres=gpu:h100:8", "--", *RUN, "global_batch_size=8")
     assert done.returncode == 3, done.stderr
     assert "model       405,8" in done.stdout
-    assert "H100 has 80 GiB" in done.stderr
+    assert "H100 has 79.11 GiB" in done.stderr
     assert not (tmp_path / "job.sh").exists()
 
 

@@ -15,14 +15,16 @@ Precision = Literal["bf16", "fp32"]
 
 @frozen(kw_only=True)
 class AcceleratorModel:
-    """Published figures of one model, without sparsity."""
+    """Published figures of one model, without sparsity, and its memory."""
 
     model: str
     names: tuple[str, ...]
     """Parts of the device names that identify the model."""
     memory_gib: float
-    """Memory of a device as its maker advertises it, taken for units of 2**30 bytes; what the driver reports of it may
-    be up to 1 % less."""
+    """Memory of a device as PyTorch tells it (``total_memory``), in units of 2**30 bytes: what the driver keeps for
+    itself and for error correction is away. Of drivers that tell different sizes, the smallest that was seen in public
+    messages of PyTorch's allocator: "GPU 0 has a total capacity of 139.72 GiB" (an H200). MI350X: as the MI355X, which
+    has the same memory."""
     bf16_tflops: float
     """Peak of matrix operations in bfloat16 (and float16), TFLOP/s a device."""
     fp32_tflops: float
