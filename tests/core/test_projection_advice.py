@@ -76,6 +76,20 @@ def test_changes_that_are_refused_or_save_nothing_are_left_out() -> None:
     assert not names & {"context_parallel_size", "without_effect", "expert_model_parallel_size"}
 
 
+def test_a_change_that_is_not_felt_is_told_only_where_it_is_enough() -> None:
+    """One that saves less than a hundredth of what is needed is less than a projection may be off by."""
+    saving = Saving(settings={"little": "true"}, cost="a little")
+    now = Now(ranks=1, savings=(saving,), least=Least(dense=64))
+
+    def told(needed: int, capacity: int) -> list[int]:
+        advice = advise(now, Need(bytes=1000), capacity, lambda settings, _: Need(bytes=needed) if settings else None)
+        return [effect.saved for effect in advice.effects if effect.settings == saving.settings]
+
+    assert told(995, 995) == [5]
+    assert told(980, 900) == [20]
+    assert told(995, 990) == []
+
+
 def test_what_no_change_reaches_alone_several_reach_together() -> None:
     """Changes are put together until they are enough, on the same ranks where these can."""
     last = fitting(25)[-1]

@@ -226,3 +226,15 @@ def test_operations_are_told_by_their_convention(capsys: pytest.CaptureFixture[s
     needed, ran = (told[f"{name}_flops_per_token"] / 1e9 for name in ("model", "hardware"))
     assert f"needs {needed:,.4g} GFLOP a token: forward and backward, of causal attention the half" in text
     assert f"{ran:,.4g} run, with what is recomputed or repeated" in text
+
+
+def test_help_lists_options_that_change_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Options of a run that only matter where it starts are taken, as modes give them, and not listed."""
+    with pytest.raises(SystemExit):
+        main(["projection", "memory", "--help"])
+    told = capsys.readouterr().out
+    assert all(f"{name} " in told for name in ("--gpus", "--nproc", "--hosts", "--strict", "--preset-path"))
+    silent = ("--numa", "--silent", "--dry-run", "--patch", "--log_file", "--run-id", "preflight", "patch-drift")
+    assert not any(name in told for name in silent)
+    words = ["projection", "memory", "--config", str(EXAMPLES / "llama-tiny.yaml")]
+    assert main(["direct", "--numa", "--", *words, "--skip-preflight"]) == 0

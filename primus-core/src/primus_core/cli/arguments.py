@@ -48,7 +48,14 @@ class Parser(argparse.ArgumentParser):
     @property
     def option_names(self) -> list[str]:
         """The spellings that help shows; argparse has no public list of its actions."""
-        return [name for action in self._actions for name in action.option_strings]
+        shown = (action for action in self._actions if action.help != argparse.SUPPRESS)
+        return [name for action in shown for name in action.option_strings]
+
+    def hide(self, destinations: Sequence[str]) -> None:
+        """Take options without effect on this command, which a mode before it may have, but list them nowhere."""
+        for action in self._actions:
+            if action.dest in destinations:
+                action.help = argparse.SUPPRESS
 
     def _meant(self, message: str) -> str | None:
         found = (nearest(word, self.option_names) for word in message.split() if word.startswith("--"))

@@ -25,6 +25,8 @@ _REPEATS = (("nothing",), ("nothing",), ("nothing", "part"), ("nothing", "all"))
 """By strength, the back end's savings that are taken; from the second on micro batches of one sequence, too."""
 _OF_MODEL = ("tensor", "context")
 """Sizes that the model's own numbers allow or not, on however many ranks."""
+_FELT = 0.01
+"""Of what is needed now: a change that saves less, and is not enough, saves less than a projection may be off by."""
 _CLOSER = 0.9
 """How much less than a division that was not enough another has to promise."""
 
@@ -112,7 +114,7 @@ class _Search:
         effects += [] if enough else self._together(fewest)
         found = [one for one in self.tried.values() if one is not None]
         best, need = min(found, key=lambda one: one[1].bytes, default=(None, None))
-        if best and best.saved > 0 and not any(effect.fits for effect in effects):
+        if best and self._is_felt(best) and not any(effect.fits for effect in effects):
             effects = [*(effect for effect in effects if effect is not best), best]
         return Advice(
             effects=tuple(effects),
@@ -137,11 +139,14 @@ class _Search:
         enough = 0
         for change in changes(self.now):
             effect = self._mildest(change)
-            if effect is not None and effect.saved > 0:
+            if effect is not None and self._is_felt(effect):
                 yield effect
                 enough += effect.fits
             if enough == _ENOUGH:
                 return
+
+    def _is_felt(self, effect: Effect) -> bool:
+        return effect.fits or effect.saved > _FELT * self.before.bytes
 
     def _mildest(self, change: Change) -> Effect | None:
         """The mildest degree that is enough; else the strongest of those that promised to be and are not refused.

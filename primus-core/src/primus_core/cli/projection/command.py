@@ -22,6 +22,11 @@ from primus_core.render.pages import as_html, as_text
 
 _LATER = ("performance", "both")
 """Suites of the reference that are not there yet."""
+_STARTING = (
+    *("patch", "log_file", "numa", "silent", "dry_run", "run_id", "skip_preflight", "preflight", "allow_patch_drift"),
+    "hostfile",
+)
+"""Options of a run that only matter where it starts."""
 
 
 def project(argv: Sequence[str], env: Mapping[str, str], mode: Mode | None = None) -> int:
@@ -59,6 +64,7 @@ def _parser() -> Parser:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--html", metavar="FILE", help="write a page with a chart of all stages, too")
     add_run_options(parser)
+    parser.hide(_STARTING)
     return parser
 
 
