@@ -11,8 +11,8 @@ from primus_backend_torchtitan.host.schema import schema_for
 from primus_core.projection.project import project
 from tests.torchtitan.experiments import VERSION, plan_of
 from tests.torchtitan.options import BASE, BESIDE, NO_MEMORY, SWITCHES
-from tests.torchtitan.truth.layouts import PP, SCHEDULE
-from tests.torchtitan.truth.live_cases import RECOMPUTE, Params
+from tests.torchtitan.truth.layouts import COPIES, PP, SCHEDULE
+from tests.torchtitan.truth.live_cases import LOSS, RECOMPUTE, Params
 
 _NAMES = re.compile(
     r"^(compile|activation_checkpoint|debug|override)\.|^model\.(attention|converters|expert_dispatcher)$"
@@ -70,3 +70,10 @@ def test_operations_that_are_repeated_for_each_gradient_are_told_of(schedule: st
         f"With {schedule} a recomputed layer runs forward again for the gradient of each of its weights" in recomputed
     )
     assert "forward again" not in " ".join(_told({**piped, SCHEDULE: "1F1B", RECOMPUTE: "full"})[1])
+
+
+def test_sums_of_a_loss_in_pieces_over_copies_are_told_of() -> None:
+    """They are not counted where a pipeline computes its loss micro batch by micro batch."""
+    piped: Params = {PP: 2, "num_layers": 8, "global_batch_size": 64, SCHEDULE: "1F1B", LOSS: "chunked"}
+    assert "sum of the output layer's gradient" in " ".join(_told({**piped, COPIES: 2})[1])
+    assert _told(piped)[1] == ()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from primus_backend_torchtitan.host.case import PIPELINE, Case
 from primus_backend_torchtitan.host.schedules import schedule_of
 from primus_backend_torchtitan.host.shape.recomputed import FORCED, forced_names
+from primus_backend_torchtitan.host.shards import COPIES
 
 _RECOMPUTED = "activation_checkpoint"
 
@@ -65,6 +66,11 @@ def _of_numbers(case: Case) -> Iterator[str]:
 def _of_pipeline(case: Case) -> Iterator[str]:
     if case.size(PIPELINE) == 1:
         return
+    if case.size(COPIES) > 1 and case.values["loss.kind"] == "chunked":
+        yield (
+            "With copies of the model, PyTorch refers to the sum of the output layer's gradient that a loss in pieces "
+            "made last until it makes the next; it is not counted on the last stage: too low."
+        )
     if case.values["parallelism.pipeline_parallel_schedule_csv"]:
         yield (
             "The schedule is read from a file, and counted as the one that is named beside it; whether it needs more "
