@@ -93,6 +93,8 @@ def test_a_final_norm_away_from_the_loss_is_told_of(layout: str, told: bool) -> 
 
 
 @pytest.mark.parametrize(("optimizer", "told"), [("adam", False), ("sgd", False), ("muon", True), ("soap", True)])
-def test_an_optimizer_whose_state_is_not_followed_is_told_of(optimizer: str, told: bool) -> None:
-    """Those beside Adam and SGD keep more than a moment."""
-    assert ("one fp32 moment" in _notes({**DENSE, "global_batch_size": 16, "optimizer": optimizer})) == told
+def test_an_optimizer_that_whole_matrices_are_dealt_out_for_is_told_of(optimizer: str, told: bool) -> None:
+    """Ranks that share the work of those beside Adam and SGD have no equal shares."""
+    params = {**DENSE, "global_batch_size": 16, "optimizer": optimizer}
+    assert ("deals out whole matrices" in _notes({**params, "use_distributed_optimizer": True})) == told
+    assert "deals out whole matrices" not in _notes({**params, "use_distributed_optimizer": False})

@@ -57,6 +57,9 @@ class Parameter:
     """In a chunk of the model it is registered after all tensors of a lower order; of one order, as blocks follow."""
     apart: bool = False
     """With ``distributed_optimizer`` nothing else is in its bucket."""
+    state: int | None = None
+    """Bytes of the optimizer's state of the part that tensor and expert parallelism leave a rank; None: `moments` of
+    its elements. Ranks that share the optimizer's work have shares of it."""
     shard_dimension: int = 0
     """The dimension that ``fully_sharded`` divides."""
     partial: bool = False

@@ -76,9 +76,10 @@ def _expert(parameter: Parameter) -> bool:
 
 
 def _bytes(parameter: Parameter, shape: ModelShape) -> tuple[int, int]:
-    """Of an element: of weight and gradient, and of the optimizer's state."""
+    """Of an element: of weight and gradient, and of the optimizer's state; one moment where that is told by itself."""
     sharding = shape.sharding
-    moments = sum(DTYPE_BYTES[moment] for moment in sharding.moments)
+    counted = sharding.moments if parameter.state is None else sharding.moments[:1]
+    moments = sum(DTYPE_BYTES[moment] for moment in counted)
     if sharding.scheme == "fully_sharded":
         copy = DTYPE_BYTES[sharding.copy] if sharding.copy else 0
         return 2 * DTYPE_BYTES[sharding.main or parameter.dtype], copy + moments

@@ -42,6 +42,8 @@ class Piece:
     """Nothing else is in its bucket."""
     vector: bool = False
     """Of one dimension: an optimizer works on these by themselves, for they do not decay."""
+    state: int | None = None
+    """As `primus_core.shape.Parameter.state`."""
 
 
 @frozen(kw_only=True)

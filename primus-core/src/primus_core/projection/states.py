@@ -15,7 +15,7 @@ from primus_core.projection import fullysharded
 from primus_core.projection.buckets import Buffer, Piece, Sharing, divided, whole
 from primus_core.projection.places import FIRST, Place, held, local, size_of
 from primus_core.projection.static import Static
-from primus_core.shape import DTYPE_BYTES, DType, Group, ModelShape, Run
+from primus_core.shape import DTYPE_BYTES, DType, Group, ModelShape, Run, Sharding
 
 Key = tuple[DType, bool]
 """The format of weights, and whether they are experts that are spread over ranks."""
@@ -39,13 +39,16 @@ def _chunk(chunk: tuple[Run, ...], shape: ModelShape, place: Place, *, bucketed:
 
 
 def shares(shape: ModelShape, stage: int, place: Place = FIRST) -> Iterator[tuple[int, ...]]:
-    """Elements of each tensor that the rank's optimizer works on, buffer by buffer in their order, vectors apart."""
+    """Elements of each tensor that the rank's optimizer works on, buffer by buffer in their order, vectors apart;
+    without those whose state is told by itself, which are worked on one after the other."""
     for index, chunk in enumerate(shape.stages[stage]):
         for (_, experts), pieces in _pieces(chunk, shape, place).items():
             bucketed = stage == index == 0
             buffer = _laid_out(pieces, shape, place, experts=experts, bucketed=bucketed)
             for vector in (False, True):
-                yield tuple(share for piece, share in buffer.shares if share and piece.vector is vector)
+                yield tuple(
+                    share for piece, share in buffer.shares if share and piece.vector is vector and piece.state is None
+                )
 
 
 def _pieces(chunk: tuple[Run, ...], shape: ModelShape, place: Place) -> Pieces:
@@ -62,7 +65,7 @@ def _of_block(block: str, shape: ModelShape, place: Place) -> list[tuple[int, Ke
         (
             one.order,
             (one.dtype, one.expert and spread(shape)),
-            Piece(elements=prod(local(one, shape, place)), apart=one.apart, vector=len(one.shape) < 2),
+            Piece(elements=prod(local(one, shape, place)), apart=one.apart, vector=len(one.shape) < 2, state=one.state),
         )
         for one in shape.blocks[block].parameters
     ]
@@ -98,9 +101,15 @@ def _bytes(buffer: Buffer, elements: int, dtype: DType, shape: ModelShape) -> St
         weights=elements * weight,
         gradients=elements * gradient,
         main=buffer.owned * main,
-        moments=sum(buffer.owned * DTYPE_BYTES[moment] for moment in sharding.moments),
+        moments=sum(_moments(piece, share, sharding) for piece, share in buffer.shares),
         padding=(buffer.elements - elements) * (weight + gradient),
     )
+
+
+def _moments(piece: Piece, share: int, sharding: Sharding) -> int:
+    if piece.state is None:
+        return share * sum(DTYPE_BYTES[moment] for moment in sharding.moments)
+    return piece.state * share // max(1, piece.elements)
 
 
 def _buffers(shape: ModelShape, stage: int, place: Place) -> int:

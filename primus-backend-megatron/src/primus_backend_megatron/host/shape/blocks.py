@@ -21,6 +21,8 @@ from primus_backend_megatron.host.shape.operators import operators_of, recompute
 from primus_backend_megatron.host.shape.operators_head import tied_gradient
 from primus_backend_megatron.host.shape.operators_prediction import waiting_gradient
 from primus_backend_megatron.host.shape.operators_work import Work
+from primus_backend_megatron.host.shape.optimizers import with_states
+from primus_backend_megatron.host.shape.sharding import groups_of
 from primus_core.shape import Block, Parameter, Run
 
 _PARAMETERS = {
@@ -42,7 +44,7 @@ def _block(case: Case, kind: str) -> Block:
     tensors = parameters.Tensors(case)
     like, times = (kinds_of(case)[-1], case.size("mtp_num_layers")) if kind == PREDICTION else (kind, 1)
     return Block(
-        parameters=_PARAMETERS[kind](tensors),
+        parameters=with_states(case, _PARAMETERS[kind](tensors), groups_of(case)),
         buffers=_buffers(tensors, like) * times,
         operators=operators_of(case, kind),
         recomputed=recomputed_of(case, kind),

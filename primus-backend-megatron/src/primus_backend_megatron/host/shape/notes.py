@@ -6,6 +6,7 @@ from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.layers import ends_with_layers, predicts_with_loss
 from primus_backend_megatron.host.shape.operators_unfused import has_fused_softmax
 from primus_backend_megatron.host.shape.operators_work import Work, is_fused
+from primus_backend_megatron.host.shape.optimizers import deals_matrices, is_plain
 from primus_backend_megatron.host.shape.unmodelled import unmodelled
 
 _BALANCED = "Every expert gets as many tokens as every other, but for what --moe-load-factor says."
@@ -28,9 +29,12 @@ _SENT = (
     "Fused attention over context parallel ranks is counted as if keys and values were gathered and kept: too high "
     "where they are sent around."
 )
-_OPTIMIZER = (
-    "The optimizer's state is counted as one fp32 moment for each weight, divided as the distributed optimizer divides "
-    "Adam's; what this optimizer keeps beside it is not counted: too low."
+_STEP = (
+    "The copies of a matrix that this optimizer works on in its step are not counted: too low where that is the peak."
+)
+_DEALT = (
+    "The distributed optimizer deals out whole matrices for this optimizer; counted are equal shares of each: too low "
+    "on the rank that gets most, and for what fills up the others."
 )
 _TURNED = "Positions are counted as rotated in one kernel: too low."
 
@@ -46,7 +50,8 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _SOFTMAX: not fused and case.on_gpus and not has_fused_softmax(Work.of(case)),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),
         _ADDED: case.on_gpus and case.on("bias_dropout_fusion") and _adds_more(case),
-        _OPTIMIZER: case.values["optimizer"] not in ("adam", "sgd"),
+        _STEP: not is_plain(case) and case.values["optimizer"] != "lion",
+        _DEALT: deals_matrices(case),
         _SHARDED: case.on("use_megatron_fsdp"),
         _ROOT: case.on("use_torch_fsdp2") and not fused,
         _TOGETHER: case.on("use_torch_fsdp2") and case.on("mtp_num_layers"),

@@ -7,6 +7,7 @@ from typing import Literal
 
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.operators_work import is_fused
+from primus_backend_megatron.host.shape.optimizers import deals_matrices, moments_of_rest
 from primus_backend_megatron.host.shape.parameters import dtype_of
 from primus_core.experiment import Value
 from primus_core.shape import DType, Group, Sharding
@@ -39,7 +40,7 @@ def sharding_of(case: Case) -> Sharding:
     """Weights whole on each rank, unless they are fully sharded; the optimizer's state too, or in equal shares."""
     if case.on("use_torch_fsdp2"):
         return _fully_sharded(case)
-    divided = case.on("use_distributed_optimizer") or case.on("overlap_param_gather")
+    divided = case.on("use_distributed_optimizer") or case.on("overlap_param_gather") or deals_matrices(case)
     return Sharding(
         scheme="distributed_optimizer" if divided else "replicated",
         gradient=_gradient(case),
@@ -69,7 +70,7 @@ def _fully_sharded(case: Case) -> Sharding:
 
 
 def _moments(case: Case) -> tuple[DType, ...]:
-    return tuple(_state(case, name) for name in _MOMENTS[: 2 if case.values["optimizer"] == "adam" else 1])
+    return tuple(_state(case, name) for name in _MOMENTS[: moments_of_rest(case)])
 
 
 def _gradient(case: Case) -> DType:
