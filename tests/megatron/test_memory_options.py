@@ -98,3 +98,14 @@ def test_an_optimizer_that_whole_matrices_are_dealt_out_for_is_told_of(optimizer
     params = {**DENSE, "global_batch_size": 16, "optimizer": optimizer}
     assert ("deals out whole matrices" in _notes({**params, "use_distributed_optimizer": True})) == told
     assert "deals out whole matrices" not in _notes({**params, "use_distributed_optimizer": False})
+
+
+def test_padding_of_the_vocabulary_is_told() -> None:
+    """By its rows, and by the parameters that it costs; one that needs none is not."""
+    params = {**DENSE, "global_batch_size": 16, "vocab_size": 1000, "make_vocab_size_divisible_by": 128}
+    tied, apart = (
+        f"padded to 1,024 rows: {24 * int(str(DENSE['hidden_size'])) * tables:,} of the parameters" for tables in (1, 2)
+    )
+    assert tied in _notes({**params, "untie_embeddings_and_output_weights": False})
+    assert apart in _notes({**params, "untie_embeddings_and_output_weights": True})
+    assert "padded" not in _notes({**params, "vocab_size": 1024})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.shape.layers import ends_with_layers, predicts_with_loss
 from primus_backend_megatron.host.shape.operators_unfused import has_fused_softmax
@@ -58,7 +60,19 @@ def notes_of(case: Case) -> tuple[str, ...]:
         _SENT: fused and case.size("context_parallel_size") > 1,
         _TURNED: fused and not case.on("apply_rope_fusion") and case.values["position_embedding_type"] == "rope",
     }
-    return (*(note for note, true in told.items() if true), *unmodelled(case))
+    return (*_padding(case), *(note for note, true in told.items() if true), *unmodelled(case))
+
+
+def _padding(case: Case) -> Iterator[str]:
+    """Rows of the embedding and of the output layer that no word has."""
+    words, rows = case.size("vocab_size", case.shape.vocabulary), case.shape.vocabulary
+    if rows > words:
+        tables = 1 if case.shape.tied_embeddings else 2
+        more = (rows - words) * case.shape.hidden * tables
+        yield (
+            f"The vocabulary of {words:,} is padded to {rows:,} rows: {more:,} of the parameters, and as large a part "
+            "of the logits, are of no word."
+        )
 
 
 def _adds_more(case: Case) -> bool:
