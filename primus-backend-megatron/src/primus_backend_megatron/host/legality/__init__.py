@@ -9,6 +9,7 @@ from primus_backend_megatron.host.legality.case import Case
 from primus_backend_megatron.host.legality.documents import check_documents
 from primus_backend_megatron.host.legality.experts import check_experts
 from primus_backend_megatron.host.legality.fsdp import check_fsdp
+from primus_backend_megatron.host.legality.layout import check_layout
 from primus_backend_megatron.host.legality.pipeline import check_pipeline
 from primus_backend_megatron.host.legality.recompute import check_recompute
 from primus_backend_megatron.host.legality.schedule import check_schedule
@@ -21,6 +22,7 @@ from primus_core.plan import RunPlan
 _CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     check_tensor,
     check_pipeline,
+    check_layout,
     check_experts,
     check_fsdp,
     check_attention,

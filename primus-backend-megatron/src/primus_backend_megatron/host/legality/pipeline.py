@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.legality.layout import LAYOUT, chunks_in
 from primus_core.outcome import Finding
 from primus_core.planning.nearest import nearest_divisors, nearest_multiples, nearest_sizes
 
 _PIPELINE = "pipeline_model_parallel_size"
-_LAYOUT = "pipeline_model_parallel_layout"
 _FIRST, _LAST = "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"
 _COUNTED = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
 _GROUP = "microbatch_group_size_per_vp_stage"
@@ -18,10 +18,12 @@ _PER_CHUNK, _CHUNKS = "num_layers_per_virtual_pipeline_stage", "num_virtual_stag
 
 def check_pipeline(case: Case) -> Iterator[Finding]:
     """Stages of equal size, but for a first and last one that are given, and virtual stages within them."""
-    ways = [name for name in (_PER_CHUNK, _CHUNKS, _LAYOUT) if case.values[name] is not None]
+    ways = [name for name in (_PER_CHUNK, _CHUNKS, LAYOUT) if case.values[name] is not None]
     if len(ways) > 1:
         yield case.error("virtual-stages", f"{' and '.join(ways)} are both set", ways, f"keep {ways[0]} alone")
-    elif case.values[_LAYOUT] is None:
+    elif isinstance(layout := case.values[LAYOUT], str):
+        yield from _interleaved(case, len(chunks_in(layout)) // case.size(_PIPELINE), LAYOUT)
+    else:
         yield from _stages(case)
 
 
@@ -57,7 +59,7 @@ def _remedy(layers: int, stages: int, ends: list[str]) -> str:
 
 
 def _virtual(case: Case, per_stage: int, ends: list[str], keys: tuple[str, ...]) -> Iterator[Finding]:
-    """Chunks of the interleaved schedule; Megatron needs more stages where it may not overlap communication."""
+    """A stage's layers are divided among its chunks."""
     name = _PER_CHUNK if case.values[_PER_CHUNK] is not None else _CHUNKS
     size = case.size(name)
     if name == _PER_CHUNK and case.values[name] is not None and ends:
@@ -74,6 +76,11 @@ def _virtual(case: Case, per_stage: int, ends: list[str], keys: tuple[str, ...])
             )
             return
     chunks = per_stage // size if name == _PER_CHUNK and case.values[name] is not None else size
+    yield from _interleaved(case, chunks, name)
+
+
+def _interleaved(case: Case, chunks: int, name: str) -> Iterator[Finding]:
+    """Chunks of the interleaved schedule; Megatron needs more stages where it may not overlap communication."""
     least = 2 if case.on("overlap_p2p_comm") else 3
     if chunks > 1 and case.size(_PIPELINE) < least:
         yield case.error(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 
 from primus_backend_megatron.host.legality.case import Case
+from primus_backend_megatron.host.legality.layout import chunks_in
 from primus_core.parameters.layerpattern import layers_with_experts
 
 EMBEDDING, LAYER, EXPERTS, PREDICTION, HEAD = "embedding", "layer", "expert_layer", "prediction", "head"
 
-_GROUPS = (re.compile(r"\(([^)]+)\)\*(\d+)"), re.compile(r"(.)\*(\d+)"))
 _LETTERS = {"E": EMBEDDING, "t": LAYER, "m": PREDICTION, "L": HEAD}
 _WORDS = {"embedding": EMBEDDING, "decoder": LAYER, "mtp": PREDICTION, "loss": HEAD}
 
@@ -50,10 +49,7 @@ def _by_layout(case: Case) -> list[list[str]]:
         return [[_WORDS.get(str(word), LAYER) for word in chunk] for chunk in layout if isinstance(chunk, list)]
     if not isinstance(layout, str):
         return []
-    text = layout.replace(",", "")
-    for pattern in _GROUPS:
-        text = pattern.sub(lambda found: found[1] * int(found[2]), text)
-    return [[_LETTERS[letter] for letter in chunk if letter in _LETTERS] for chunk in text.split("|")]
+    return [[_LETTERS[letter] for letter in chunk if letter in _LETTERS] for chunk in chunks_in(layout)]
 
 
 def _by_number(case: Case, stages: int) -> list[list[str]]:
