@@ -83,15 +83,6 @@ def test_each_dispatcher_has_its_own_note() -> None:
     assert "all gathered" not in told["flex"]
 
 
-@pytest.mark.parametrize(("layout", "told"), [("Et*2|t*2|m|L", True), ("Et*4|mL", True), ("Et*2|t*2mL", False)])
-def test_a_final_norm_away_from_the_loss_is_told_of(layout: str, told: bool) -> None:
-    """With multi-token prediction it follows the model's last layer."""
-    stages = layout.count("|") + 1
-    params = {**DENSE, "global_batch_size": 16, "num_layers": 4, "pipeline_model_parallel_size": stages}
-    notes = _notes({**params, "pipeline_model_parallel_layout": layout, "mtp_num_layers": 1})
-    assert ("the final norm is beside the last layer" in notes) == told
-
-
 @pytest.mark.parametrize(("optimizer", "told"), [("adam", False), ("sgd", False), ("muon", True), ("soap", True)])
 def test_an_optimizer_that_whole_matrices_are_dealt_out_for_is_told_of(optimizer: str, told: bool) -> None:
     """Ranks that share the work of those beside Adam and SGD have no equal shares."""

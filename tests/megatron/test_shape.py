@@ -18,7 +18,7 @@ from tests.megatron.experiments import plan_of
 from tests.megatron.ranks import Ranks, all_patches, make_plan
 from tests.megatron.truth.comparing import Case, differences, shape_of
 from tests.megatron.truth.layouts import EP, ETP, FIRST, LAST, PP, SHARED, TP, VPP, first_plan, plans_of, trained
-from tests.megatron.truth.models import SMALL, presets, shallow
+from tests.megatron.truth.models import LISTED, SMALL, presets, shallow
 
 ENTRY = "tests.megatron.truth.entry:measure"
 SIZES = {
@@ -47,6 +47,20 @@ def test_small_models_in_every_layout(model: str, ranks: Ranks, tmp_path: Path) 
         cases.append(Case(name=layout.name, plan=plan, shape=shape_of(plan), ranks=(rank,)))
     assert len(cases) >= 18
     check(ranks, tmp_path, cases)
+
+
+def test_further_tokens_on_any_stage(ranks: Ranks, tmp_path: Path) -> None:
+    """The final norm is beside the model's last layer, and the embedding beside the layers that predict them."""
+    layout: Mapping[str, Value] = {PP: 4, "use_distributed_optimizer": True}
+    plans = [plan_of({**params, **trained(4, layout), **layout}, ranks=4) for params in LISTED.values()]
+    check(
+        ranks,
+        tmp_path,
+        [
+            Case(name=name, plan=plan, shape=shape_of(plan), ranks=(1, 2, 3))
+            for name, plan in zip(LISTED, plans, strict=True)
+        ],
+    )
 
 
 def test_every_preset_in_some_layout(ranks: Ranks, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every preset that Megatron can build, whole, and three small models in every layout, against Megatron itself.
+"""Every preset that Megatron can build, whole, and small models in every layout, against Megatron itself.
 
 ``python -m tests.megatron.truth.accuracy [NAME...]`` writes a JSON line for each model and layout:
 ``{"model", "layout", "ranks", "figures", "projected", "measured", "differences"}``, or with a ``note`` why there is
@@ -20,7 +20,7 @@ from primus_core.shape import ModelShape
 from tests.megatron.truth.comparing import Case, shape_of
 from tests.megatron.truth.expected import rank_of
 from tests.megatron.truth.layouts import plans_of, refused
-from tests.megatron.truth.models import SMALL, presets
+from tests.megatron.truth.models import LISTED, SMALL, presets
 from tests.megatron.truth.places import ranks_of
 from tests.truth.comparing import chosen, row_of, unbuilt
 from tests.truth.layouts import Legal, spread
@@ -33,7 +33,7 @@ _LEAST = 6
 
 def cases_of(names: Sequence[str]) -> Iterator[tuple[str, Case | str]]:
     """The models of these names, or all, with what to look at, or with why Megatron cannot build them here."""
-    for name, params, large in chosen(SMALL, presets(), names):
+    for name, params, large in chosen({**SMALL, **LISTED}, presets(), names):
         yield from (_whole if large else _small)(name, params)
 
 

@@ -1,4 +1,4 @@
-"""Models whose tensors are compared: three small ones, and all that a preset describes."""
+"""Models whose tensors are compared: small ones, and all that a preset describes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,28 @@ _EXPERTS: Mapping[str, Value] = {
     "moe_layer_freq": f"([0]*2+[1]*{DEPTH - 2})",
     "moe_token_dispatcher_type": "alltoall",
 }
+_MIXTURE: Mapping[str, Value] = {
+    **_WIDE,
+    **LATENT,
+    **_EXPERTS,
+    "qk_pos_emb_head_dim": 8,
+    "qk_layernorm": True,
+    "bf16": True,
+    "moe_router_enable_expert_bias": True,
+    "moe_router_score_function": "sigmoid",
+    "mtp_num_layers": 1,
+}
 SMALL: Mapping[str, Mapping[str, Value]] = {
     "dense": {**_WIDE, **GPT, "ffn_hidden_size": 72, "vocab_size": 101, "bf16": True},
     "grouped": {**_WIDE, "num_query_groups": 8, "kv_channels": 10, "qk_layernorm": True, "ffn_hidden_size": 72},
-    "mixture": {
-        **_WIDE,
-        **LATENT,
-        **_EXPERTS,
-        "qk_pos_emb_head_dim": 8,
-        "qk_layernorm": True,
-        "bf16": True,
-        "moe_router_enable_expert_bias": True,
-        "moe_router_score_function": "sigmoid",
-        "mtp_num_layers": 1,
-    },
+    "mixture": _MIXTURE,
 }
 """One of each way to hold weights, with sizes that few numbers of ranks divide."""
+LISTED: Mapping[str, Mapping[str, Value]] = {
+    "predicting apart": {**_MIXTURE, "mtp_num_layers": 2, "pipeline_model_parallel_layout": "Et*4|t*4|m*2|L"},
+    "predicting at the end": {**_MIXTURE, "pipeline_model_parallel_layout": "Et*3|t*3|t*2|mL"},
+}
+"""With every layer's stage, which layouts of a pipeline alone can have."""
 
 
 def presets() -> Iterator[tuple[str, Mapping[str, Value]]]:

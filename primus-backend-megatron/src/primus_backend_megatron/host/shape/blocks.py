@@ -11,6 +11,7 @@ from primus_backend_megatron.host.shape.layers import (
     EXPERTS,
     HEAD,
     LAYER,
+    NORM,
     PREDICTION,
     chunks_of,
     joined,
@@ -28,6 +29,7 @@ from primus_core.shape import Block, Parameter, Run
 _PARAMETERS = {
     EMBEDDING: parameters.embedding,
     LAYER: parameters.layer,
+    NORM: parameters.final_norm,
     EXPERTS: parameters.expert_layer,
     PREDICTION: parameters.prediction,
     HEAD: parameters.head,

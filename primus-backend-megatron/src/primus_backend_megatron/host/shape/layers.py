@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from primus_backend_megatron.host.legality.case import Case
@@ -10,6 +10,8 @@ from primus_backend_megatron.host.legality.layout import chunks_in
 from primus_core.parameters.layerpattern import layers_with_experts
 
 EMBEDDING, LAYER, EXPERTS, PREDICTION, HEAD = "embedding", "layer", "expert_layer", "prediction", "head"
+NORM = "final_norm"
+"""By itself, where it is on another stage than the output layer."""
 
 _LETTERS = {"E": EMBEDDING, "t": LAYER, "m": PREDICTION, "L": HEAD}
 _WORDS = {"embedding": EMBEDDING, "decoder": LAYER, "mtp": PREDICTION, "loss": HEAD}
@@ -29,7 +31,17 @@ def chunks_of(case: Case) -> tuple[tuple[tuple[str, ...], ...], ...]:
     planned = _by_layout(case) or _by_number(case, stages)
     kinds = iter((*kinds_of(case),))
     filled = [tuple(next(kinds, LAYER) if kind == LAYER else kind for kind in chunk) for chunk in planned]
-    return tuple(tuple(filled[stage::stages]) for stage in range(stages))
+    placed = _with_norm(filled) if case.on("mtp_num_layers") else filled
+    return tuple(tuple(placed[stage::stages]) for stage in range(stages))
+
+
+def _with_norm(chunks: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """With multi-token prediction the final norm is beside the last layer; a block of its own without the loss."""
+    last = max(at for at, chunk in enumerate(chunks) if _has_layers(chunk))
+    if HEAD in chunks[last]:
+        return list(chunks)
+    layers = tuple(kind for kind in chunks[last] if kind != PREDICTION)
+    return [*chunks[:last], (*layers, NORM, *chunks[last][len(layers) :]), *chunks[last + 1 :]]
 
 
 def predicts_with_loss(case: Case) -> bool:
@@ -37,9 +49,13 @@ def predicts_with_loss(case: Case) -> bool:
     return PREDICTION in chunks_of(case)[-1][-1]
 
 
-def ends_with_layers(case: Case) -> bool:
-    """The chunk that computes the loss has layers of the model itself."""
-    return not {LAYER, EXPERTS}.isdisjoint(chunks_of(case)[-1][-1])
+def norms_with_loss(case: Case) -> bool:
+    """The final norm is on the chunk that computes the loss."""
+    return not case.on("mtp_num_layers") or _has_layers(chunks_of(case)[-1][-1])
+
+
+def _has_layers(chunk: Sequence[str]) -> bool:
+    return not {LAYER, EXPERTS}.isdisjoint(chunk)
 
 
 def _by_layout(case: Case) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from primus_backend_megatron.host.legality.case import Case
-from primus_backend_megatron.host.shape.layers import ends_with_layers, predicts_with_loss
+from primus_backend_megatron.host.shape.layers import predicts_with_loss
 from primus_backend_megatron.host.shape.operators_unfused import has_fused_softmax
 from primus_backend_megatron.host.shape.operators_work import Work, is_fused
 from primus_backend_megatron.host.shape.optimizers import deals_matrices, is_plain
@@ -16,7 +16,6 @@ _PREDICTION = (
     "Of layers of multi-token prediction on a stage without the loss only the weights are counted, and nothing of "
     "their logits: too low, on the stage of the loss too."
 )
-_NORM = "With multi-token prediction the final norm is beside the last layer; it is counted beside the loss."
 _DROPPED = "On a CPU, attention with dropout keeps whole matrices of weights, which are not counted: too low."
 _SOFTMAX = (
     "Megatron's own attention masks, scales and takes the softmax of the scores in several kernels, whose copies of "
@@ -47,7 +46,6 @@ def notes_of(case: Case) -> tuple[str, ...]:
     told = {
         _BALANCED: case.shape.experts > 0,
         _PREDICTION: case.on("mtp_num_layers") and not predicts_with_loss(case),
-        _NORM: case.on("mtp_num_layers") and not ends_with_layers(case),
         _DROPPED: not fused and case.on("attention_dropout"),
         _SOFTMAX: not fused and case.on_gpus and not has_fused_softmax(Work.of(case)),
         _FUSED: fused and case.on("gradient_accumulation_fusion"),

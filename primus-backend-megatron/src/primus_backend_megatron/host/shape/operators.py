@@ -12,8 +12,10 @@ from primus_backend_megatron.host.shape.layers import (
     EXPERTS,
     HEAD,
     LAYER,
+    NORM,
     PREDICTION,
     kinds_of,
+    norms_with_loss,
     predicts_with_loss,
 )
 from primus_backend_megatron.host.shape.operators_attention import attention
@@ -61,7 +63,7 @@ def _prediction(work: Work) -> list[Operator]:
 
 def _head(work: Work) -> list[Operator]:
     predicted = work.case.on("mtp_num_layers") and predicts_with_loss(work.case)
-    return scores(work, "input") if predicted else head(work)
+    return scores(work, "input") if predicted or not norms_with_loss(work.case) else head(work)
 
 
 def recomputed_of(case: Case, kind: str) -> tuple[Recomputed, ...]:
@@ -179,4 +181,5 @@ _OPERATORS: Mapping[str, Callable[[Work], Sequence[Operator]]] = {
     EXPERTS: _expert_layer,
     PREDICTION: _prediction,
     HEAD: _head,
+    NORM: final_norm,
 }

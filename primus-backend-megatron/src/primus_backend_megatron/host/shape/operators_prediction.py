@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve
 
+from primus_backend_megatron.host.shape.layers import norms_with_loss
 from primus_backend_megatron.host.shape.operators_linear import column
 from primus_backend_megatron.host.shape.operators_norm import norm
 from primus_backend_megatron.host.shape.operators_work import Work
@@ -22,14 +23,15 @@ def prediction(
     """For each further token a projection of two hidden states to one, a transformer layer and a norm; then the output
     layer with the loss again for each.
 
-    It begins with the model's own `final` norm. All normed outputs are copied into one tensor, whose parts the output
-    layers read and keep; backward their gradients are copied into one too. The model's own part goes on to the next
-    block.
+    It begins with the model's own `final` norm, where that is on this stage. All normed outputs are copied into one
+    tensor, whose parts the output layers read and keep; backward their gradients are copied into one too. The model's
+    own part goes on to the next block.
     """
     depths = range(work.case.size("mtp_num_layers"))
-    outputs = ["final_layernorm", *(f"{depth}.final_layernorm" for depth in depths)]
+    normed = norms_with_loss(work.case)
+    outputs = ["final_layernorm" if normed else "input", *(f"{depth}.final_layernorm" for depth in depths)]
     return [
-        *(evolve(each, weights=()) for each in final),
+        *(evolve(each, weights=()) for each in final if normed),
         *(each for depth in depths for each in _deep(work, depth, outputs[depth], final, layer)),
         *_side_by_side(work, outputs),
         *(each for depth in depths for each in _scored(work, depth, scores)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from primus_backend_megatron.host.legality.case import Case
-from primus_backend_megatron.host.shape.layers import EXPERTS, kinds_of, predicts_with_loss
+from primus_backend_megatron.host.shape.layers import EXPERTS, kinds_of, norms_with_loss, predicts_with_loss
 from primus_core.shape import DType, Group, Parameter
 
 Axes = tuple[Group | None, ...]
@@ -78,12 +78,17 @@ def head(tensors: Tensors) -> tuple[Parameter, ...]:
     """The last block's. A tied output layer on another stage than the embedding is a copy of it."""
     case, shape = tensors.case, tensors.shape
     staged, tied = case.size(_PIPELINE) > 1, shape.tied_embeddings
-    norm = tensors.norm("decoder.final_layernorm", shape.hidden)
+    norm = final_norm(tensors) if norms_with_loss(case) else ()
     (weight,) = tensors.column("output_layer", shape.vocabulary, shape.hidden)
     predicts = staged and predicts_with_loss(case)
     weight = evolve(weight, order=_LAST, shared=tied, apart=tied and not predicts)
     copy = second_embedding(tensors) if predicts else ()
     return (*copy, *norm, *(() if tied and not staged else (weight,)))
+
+
+def final_norm(tensors: Tensors) -> tuple[Parameter, ...]:
+    """Of the model's last layer."""
+    return tuple(tensors.norm("decoder.final_layernorm", tensors.shape.hidden))
 
 
 def second_embedding(tensors: Tensors) -> tuple[Parameter, ...]:
