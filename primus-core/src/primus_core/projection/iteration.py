@@ -6,7 +6,7 @@ Weights, gradients and the optimizer's state that live through the whole step ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 
 from attrs import field
@@ -52,20 +52,20 @@ def peak(shape: ModelShape, stage: int) -> Peak:
         ValueError: an operator names an activation or a weight that its block does not have.
     """
     rank = _Rank(shape, stage)
-    found, kept = Moment(), Parts()
-    for step in steps(shape.schedule, stage, len(shape.stages), len(rank.chunks)):
-        others = rank.others(step)
-        moment = rank.moment(step).beside(plus(others, rank.around(step)))
-        if moment.bytes > found.bytes:
-            found, kept = moment, others
-    return Peak(bytes=found.bytes, at=found.at, parts=found.parts, kept=kept)
+    told = steps(shape.schedule, stage, len(shape.stages), len(rank.chunks))
+    step = max(told, key=rank.bytes)  # the first of equals
+    others = rank.others(step)
+    found = rank.moment(step).beside(plus(others, rank.around(step)))
+    return Peak(bytes=found.bytes, at=found.at, parts=found.parts, kept=others)
 
 
 def given(shape: ModelShape, stage: int) -> int:
     """Bytes of gradients of inputs that a rank of a pipeline stage still has when its optimizer works."""
-    chunks = range(len(shape.stages[stage]))
-    last = steps(shape.schedule, stage, len(shape.stages), len(chunks))[-1].given
-    return sum(number * _chunk(shape, stage, index).given for index, number in zip(chunks, last, strict=False))
+    sizes = [_chunk(shape, stage, index).given for index in range(len(shape.stages[stage]))]
+    if not any(sizes):
+        return 0
+    last = steps(shape.schedule, stage, len(shape.stages), len(sizes))[-1].given
+    return sum(number * size for number, size in zip(last, sizes, strict=False))
 
 
 _forward = lru_cache(maxsize=64)(run_forward)
@@ -87,6 +87,9 @@ class _Rank:
         self.chunks = tuple(_chunk(shape, stage, index) for index in range(len(shape.stages[stage])))
         self.forwards = tuple(map(_forward, self.chunks))
         self._backwards: dict[tuple[int, bool, Kind, bool, bool, bool], Backward] = {}
+        self._alone: dict[Hashable, int] = {}
+        """By `Step.alone` the bytes of all but what other micro batches keep."""
+        self._kept = tuple(sum(ran.kept.values()) for ran in self.forwards)
 
     def backward(
         self,
@@ -119,6 +122,18 @@ class _Rank:
         there = step.chunk in step.trained or (pending and not converted)
         remained = step.chunk in _remaining(step)
         return self.backward(step.chunk, there, step.kind, pending and converted, gathered, remained).most
+
+    def bytes(self, step: Step) -> int:
+        """All that lives; thousands of steps differ in nothing but the number of micro batches that are kept."""
+        key = step.alone
+        if key not in self._alone:
+            self._alone[key] = self.moment(step).bytes + sum(self.around(step).values())
+        kept = sum(number * size for number, size in zip(step.kept, self._kept, strict=True))
+        left = sum(number * self._left(chunk) for chunk, number in enumerate(step.halved) if number)
+        return self._alone[key] + kept + left
+
+    def _left(self, chunk: int) -> int:
+        return sum(self.backward(chunk, True, "input").left.values())
 
     def others(self, step: Step) -> Parts:
         """What other micro batches keep."""

@@ -32,7 +32,7 @@ def steps(schedule: Schedule, rank: int, ranks: int, chunks: int) -> list[Step]:
     passes = sum(kind == "forward" and chunk == 0 for kind, chunk in actions)
     state = State(chunks, ahead=schedule.name in _AHEAD)
     played = _played(list(_as_run(actions, first=rank == 0)), state, schedule.micro_batches - passes)
-    return list({evolve(step, given=()): step for step in played}.values())
+    return list({evolve(step, given=()) if step.given else step: step for step in played}.values())
 
 
 def halved(schedule: Schedule, rank: int, ranks: int, chunks: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Literal
 
 from primus_core.records import frozen
@@ -44,6 +45,12 @@ class Step:
     returned: int | None = None
     """The chunk of the backward pass before, where it was of the chunk's last micro batch so far, or of the `first`."""
 
+    @property
+    def alone(self) -> Hashable:
+        """All but how many other micro batches are kept; whether any of a chunk is."""
+        chunks = (self.trained, self.pending, self.reduced, self.gathered, tuple(map(bool, self.kept)))
+        return self.kind, self.chunk, *chunks, self.given, self.sent, self.coming, self.first, self.returned
+
 
 class State:
     """What a pipeline rank has run."""
@@ -73,7 +80,7 @@ class State:
             pending=self.pending,
             reduced=self.reduced,
             gathered=self.gathered,
-            given=tuple(number + left_out if number else 0 for number in self.given),
+            given=tuple(number + left_out if number else 0 for number in self.given) if any(self.given) else (),
             sent=None if kind == "forward" else self.sent,
             coming=None if kind == "forward" else coming,
             first=self.first[0] if self.first and self._is_over(*self.first) else None,
