@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 
 from tests.megatron.truth import accuracy as megatron
+from tests.megatron.truth.models import LISTED
 from tests.megatron.truth.models import presets as of_megatron
 from tests.torchtitan.truth import accuracy as torchtitan
 from tests.torchtitan.truth.models import presets as of_torchtitan
@@ -29,7 +30,7 @@ Cases = Callable[[Sequence[str]], Iterable[tuple[str, Case | str]]]
 def test_every_preset_is_compared_or_says_why_not(
     cases_of: Cases, presets: Callable[[], Iterable[tuple[str, object]]], largest: str
 ) -> None:
-    """Up to DeepSeek-V3 on 2,048 ranks."""
+    """Up to DeepSeek-V3 on 2,048 ranks. What lists its stages has fewer layouts."""
     found: dict[str, list[Case]] = defaultdict(list)
     reasons: dict[str, str] = {}
     for name, case in cases_of([]):
@@ -40,7 +41,7 @@ def test_every_preset_is_compared_or_says_why_not(
     assert {name for name, _ in presets()} <= {*found, *reasons}
     assert len(found) >= 40
     assert not {*found} & {*reasons}
-    assert min(map(len, found.values())) >= 6
+    assert min(len(found[name]) for name in found if name not in LISTED) >= 6
     assert all(reason and "exp.yaml" not in reason for reason in reasons.values())
     assert max(case.plan.target.world_size for case in found[largest]) == 2048
 

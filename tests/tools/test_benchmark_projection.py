@@ -23,5 +23,5 @@ def test_the_dearest_is_the_least_of_its_rounds(monkeypatch: pytest.MonkeyPatch)
 def test_a_command_that_is_refused_when_repeated_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no command of 0 s: the benchmark fails and names the model."""
     costing(monkeypatch, [0.1, 0.5, None, 0.4])
-    with pytest.raises(SystemExit, match=r"model.yaml: the command is refused when it is repeated"):
+    with pytest.raises(SystemExit, match=r"model.yaml: the command is refused"):
         projection.dearest(3)
